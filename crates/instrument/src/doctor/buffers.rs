@@ -234,3 +234,54 @@ pub(super) fn send_buffer(judged: &JudgedDirection<'_>) -> Option<Finding> {
         weight: judged.weight(),
     })
 }
+
+/// Largest round trip under load, as a multiple of the idle one, without a queue on the path.
+const NO_QUEUE: f64 = 1.15;
+/// How many times as much has to pass in the other direction.
+const MUCH_FASTER: f64 = 2.0;
+
+/// Finds a flow that stays at what the sending system's largest buffer holds, without losses and without a
+/// queue, on a path that carries much more in the other direction. TCP does not always count the wait for its
+/// buffer, and shows the same figures with a congestion control that paces by the rate of a slower direction:
+/// the finding names both.
+pub(super) fn likely_send_buffer(judged: &JudgedDirection<'_>) -> Option<Finding> {
+    let sender = judged.sender()?;
+    let limit = judged.facts.sending(judged.direction).buffer_limit("tcp_wmem")?;
+    let (flight, idle) = (judged.in_flight(), judged.facts.round_trip());
+    // A third of a buffer and more is the memory that packets take besides their data.
+    let is_full = (0.4..=1.1).contains(&(flight / limit));
+    let has_queue = sender.loaded_rtt.is_none_or(|loaded| loaded > NO_QUEUE * idle);
+    let loses = judged.flow.loss().is_some_and(|part| part > 0.0);
+    let back = judged.direction.other();
+    let best = judged.facts.best_rate(judged.direction).unwrap_or(0.0).max(judged.flow.rate);
+    let times = judged.facts.best_rate(back)? / best.max(1.0);
+    if !is_full || has_queue || loses || times < MUCH_FASTER {
+        return None;
+    }
+    let (end, name) = (judged.direction.sender(), judged.direction.name());
+    let wanted = wanted_buffer(judged, limit);
+    Some(Finding {
+        cause: "send_buffer",
+        title: format!(
+            "The send buffer of {end} ({} at most) or a slower line of the path limits {name}s.",
+            size(limit)
+        ),
+        evidence: vec![
+            judged.measured(),
+            format!(
+                "{} were under way in each round trip; net.ipv4.tcp_wmem allows buffers of {}",
+                size(flight),
+                size(limit)
+            ),
+            format!(
+                "no segment was lost, and the round trip under load shows no queue; {times:.1} times as much passes on {}s",
+                back.name()
+            ),
+        ],
+        gain: format!("up to {times:.1} times, if it is the buffer"),
+        change: vec![format!(
+            "on {end}: sysctl -w net.ipv4.tcp_wmem='4096 16384 {wanted}' (and in /etc/sysctl.d to keep it), and measure again"
+        )],
+        weight: judged.weight(),
+    })
+}

@@ -54,7 +54,14 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
     ];
     let mut found: Vec<Finding> = limits.into_iter().flatten().collect();
     if found.is_empty() {
-        found.extend(outages::outages(judged).or_else(|| starved::judge(judged)).or_else(|| path(judged)));
+        let buffer =
+            || buffers::likely_send_buffer(judged).filter(|_| !is_unseen && !judged.facts.is_proxied);
+        found.extend(
+            outages::outages(judged)
+                .or_else(|| starved::judge(judged))
+                .or_else(buffer)
+                .or_else(|| path(judged)),
+        );
     }
     found.extend(bloat(judged));
     found.extend(stopped::traced(judged));

@@ -2,7 +2,7 @@
 
 use super::super::diagnose::diagnose;
 use super::super::facts::{Facts, OtherControl};
-use super::{first, good, sender};
+use super::{first, good, sender, up};
 use crate::shell::System;
 
 /// Four connections are four times as fast as one, whose control and window, segments, these are.
@@ -76,4 +76,38 @@ fn metrics_of_earlier_connections_are_named() {
     // Kernels forget the threshold, unless they were told not to; a window that was exceeded is none.
     facts.here = system("10.0.0.2 dev eth0", metrics, "1");
     assert!(first(&facts).1.starts_with("One connection"));
+}
+
+/// Facts of OpenSSH's server behind 120 ms with buffers of 512 KiB at most, whose TCP does not count waits.
+#[test]
+fn constant_flight_of_a_buffer_s_size_is_named_with_the_doubt() {
+    let mut facts = good();
+    facts.idle = vec![0.12];
+    facts.logins.iter_mut().for_each(|login| login[0].1 = 0.12);
+    facts.there = System::from_pairs(&[("tcp_wmem", "4096 16384 524288")]);
+    (up(&mut facts).rate, up(&mut facts).least_rtt) = (16.5e6, Some(0.12));
+    facts.up_together = Some(23.7e6);
+    let down = facts.down.as_mut().unwrap();
+    (down.rate, down.least_rtt) = (3.28e6, Some(0.12));
+    let sender = down.sender.as_mut().unwrap();
+    (sender.loaded_rtt, sender.congestion_window) = (Some(0.1238), None);
+    facts.down_together = Some(2.57e6);
+    let found = |facts: &Facts| diagnose(facts).into_iter().find(|found| found.cause == "send_buffer");
+    let named = found(&facts).expect("the buffer");
+    let title =
+        "The send buffer of the server (524 kB at most) or a slower line of the path limits downloads.";
+    assert_eq!(named.title, title);
+    assert!(named.evidence[1].contains("394 kB were under way"), "{named:?}");
+    assert!(named.change[0].contains("on the server: sysctl -w net.ipv4.tcp_wmem="), "{named:?}");
+    // A queue, another size of the buffer, or as little in the other direction: the path.
+    let mut queued = facts.clone();
+    queued.down.as_mut().unwrap().sender.as_mut().unwrap().loaded_rtt = Some(0.17);
+    let mut larger = facts.clone();
+    larger.there = System::from_pairs(&[("tcp_wmem", "4096 16384 4194304")]);
+    let mut symmetric = facts;
+    up(&mut symmetric).rate = 3.3e6;
+    symmetric.up_together = Some(3.3e6);
+    for other in [queued, larger, symmetric] {
+        assert!(found(&other).is_none(), "{:?}", found(&other));
+    }
 }
