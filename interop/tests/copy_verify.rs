@@ -166,7 +166,7 @@ fn the_manifests_of_all_shares_are_checked_together() {
 
 /// Covers: longhaul -F; longhaul -i; longhaul -o; longhaul -P
 #[test]
-fn what_cannot_be_checked_has_status_2() {
+fn manifests_that_cannot_be_checked_have_status_2() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     make_tree(&lab.path("tree"), 5);

@@ -438,7 +438,7 @@ fn the_kernel_probes_forwarded_connections_where_asked() {
 
 /// Covers: ssh_config TCPKeepAlive (all)
 #[test]
-fn the_kernel_probes_the_client_s_forwarded_connections_where_asked() {
+fn forwarded_connections_get_tcp_keepalives_on_request() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "TCPKeepAlive no");
     for (value, on_the_server_s, on_forwards) in

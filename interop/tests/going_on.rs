@@ -326,7 +326,7 @@ fn silence_is_noticed_without_keepalives() {
 ///
 /// Covers: ssh_config Resume; sshd_config ResumeGrace
 #[test]
-fn sessions_end_with_their_connection_unless_both_ends_want_otherwise() {
+fn sessions_end_with_their_connection_unless_both_ends_agree() {
     let plan = [(100_000, Break::Reset); 3];
     for (config, options) in [("ResumeGrace 0\n", &["Resume=yes"][..]), ("", &["Resume=no"])] {
         let setup = Broken::new(config, &plan);

@@ -61,7 +61,7 @@ fn empty(lab: &Lab, name: &str) {
 }
 
 #[test]
-fn limits_and_renames_that_are_announced_and_not_there_are_done_without() {
+fn announced_extensions_that_fail_are_not_used() {
     over_pipes(&[Lie::IdleRename, Lie::NoPosixRename, Lie::ZeroLimits, Lie::TinyLimits]);
 }
 
@@ -254,7 +254,7 @@ fn other_contents_stay_where_a_copy_fails() {
 
 /// Covers: sftp reput
 #[test]
-fn what_is_continued_is_not_read_through_the_handle_that_writes() {
+fn resumed_files_are_checked_through_another_handle() {
     let lab = Lab::new();
     make_blob(&lab.path("source"), 300_000);
     let whole = fs::read(lab.path("source")).unwrap();

@@ -41,7 +41,7 @@ echo 'StrictModes no' >/etc/ssh/sshd_config.d/modes.conf
 ///
 /// Covers: sshd_config LogLevel; sshd_config TrustedUserCAKeys; sshd_config AuthorizedPrincipalsFile; authorized_keys cert-authority
 #[test]
-fn what_the_log_says_of_refused_keys_and_certificates() {
+fn refused_keys_and_certificates_are_logged_as_by_sshd() {
     Recipe {
         server: r#"
 Port 22

@@ -125,7 +125,7 @@ fn an_outage_is_not_what_limited_a_copy() {
 
 /// Covers: lhscp --retry-for
 #[test]
-fn what_waiting_does_not_mend_ends_a_copy_at_once() {
+fn errors_that_waiting_cannot_mend_end_a_copy_at_once() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let bare = Lhsshd::start(&lab, "Subsystem sftp /bin/false\nLonghaulSftp external\n");

@@ -105,8 +105,8 @@ fn a_copy_of_the_home_directory_leaves_its_own_journal_out() {
 
 /// Covers: longhaul --older-than
 #[test]
-fn what_copies_have_left_is_removed_at_both_ends() {
-    let Some([sshd]) = peers("what_copies_have_left_is_removed_at_both_ends", ["sshd"]) else { return };
+fn leftovers_of_copies_are_removed_at_both_ends() {
+    let Some([sshd]) = peers("leftovers_of_copies_are_removed_at_both_ends", ["sshd"]) else { return };
     let lab = Lab::new();
     let ours = Lhsshd::start(&lab, "");
     let theirs = Inetd::openssh(&lab, &sshd, "");
@@ -131,7 +131,7 @@ fn what_copies_have_left_is_removed_at_both_ends() {
 }
 
 #[test]
-fn what_cannot_be_removed_is_said_and_kept() {
+fn leftovers_out_of_reach_are_reported_and_kept() {
     let lab = Lab::new();
     make_blob(&lab.path("blob"), 32 << 20);
     let port = lh_interop::tunnel::free_port();

@@ -159,7 +159,7 @@ fn links_between_pages_lead_somewhere() {
 }
 
 #[test]
-fn what_openssh_does_not_have_is_in_the_pages_for_users() {
+fn own_flags_and_keywords_are_in_the_pages_for_users() {
     let read = |name: &str| fs::read_to_string(root().join("docs").join(name)).unwrap();
     let copying = read("copying.md");
     let flags = lh_cli::flags::SCP.flags.iter().filter_map(|flag| flag.long);

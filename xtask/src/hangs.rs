@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_process_has_started_is_killed_too() {
+    fn child_processes_are_killed_too() {
         let mut shell = Command::new("sh");
         shell.args(["-c", "sh -c 'sleep 100000; exit' & wait"]);
         let mut child = shell.spawn().unwrap();

@@ -96,7 +96,7 @@ fn serialised_configuration_is_equal_after_reading() {
 }
 
 #[test]
-fn what_is_at_fault_decides_about_the_exit_status() {
+fn faults_tell_option_errors_from_file_errors() {
     let home = Home::new();
     let fault = |text: &str, options: &[&str]| load(&home, text, options).unwrap_err().fault;
     for text in ["Foo 1", "Port x", "Port", "Match Foo x"] {

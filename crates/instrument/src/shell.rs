@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_start_up_files_print_is_kept_apart() {
+    fn output_of_start_up_files_is_kept_apart() {
         let told = System::parse("Welcome to h\u{1b}!\nx=1\nsystem=Linux 6\nshell=/bin/sh\n");
         assert_eq!(told.noise.as_deref(), Some("Welcome to h\\033!"));
         assert!(told.is_told() && System::parse("system=Linux 6\n").noise.is_none());

@@ -246,7 +246,7 @@ fn changing_paths(seed: u64, shared: bool, every: u64) {
 }
 
 #[test]
-fn a_second_link_that_delivers_nothing_does_not_replace_the_first() {
+fn second_link_without_data_does_not_replace_the_first() {
     changing_paths(11_131_201_143_553_384_922, false, 20);
 }
 

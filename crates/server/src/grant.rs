@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_gets_lost_on_the_way() {
+    fn grant_round_trips() {
         let text = "restrict,pty,command=\"echo \\\"x\\\"\",environment=\"A=b\",from=\"10.0.0.0/8\",expiry-time=\"20990101Z\",\
                     permitopen=\"db:5432\",permitlisten=\"8080\",tunnel=\"1\"";
         let grant = Grant {

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_forge_a_line() {
+    fn control_characters_cannot_forge_a_log_line() {
         let log = Log::lines(Level::Info);
         info!(log.preauth(), "Invalid user {} from x", "a\nAccepted password for root\x1b[2J");
         assert_eq!(log.taken(), ["Invalid user a\\nAccepted password for root\\u{1b}[2J from x [preauth]"]);

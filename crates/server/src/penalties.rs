@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_statuses_mean() {
+    fn exit_statuses_map_to_offences() {
         assert_eq!(Offence::of_status(0), None);
         for (status, offence) in [
             (3, Offence::GraceExceeded),

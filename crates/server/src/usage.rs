@@ -265,7 +265,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_told_arrives_within_bounds() {
+    fn usage_round_trips_within_bounds() {
         let mut bytes = Vec::new();
         usage().write_to(&mut bytes);
         assert_eq!(ConnectionUsage::read_from(&mut Reader::new(&bytes)).unwrap(), usage());

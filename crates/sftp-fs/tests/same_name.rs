@@ -199,7 +199,7 @@ fn a_file_that_is_taken_away_at_once_was_placed() {
 
 /// Covers: wire put-files@longhaul
 #[test]
-fn what_is_not_a_plain_file_is_left_under_our_name() {
+fn part_names_that_are_no_plain_files_stay_untouched() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     fs::write(at("f"), b"before").unwrap();

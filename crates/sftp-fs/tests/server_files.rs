@@ -33,7 +33,7 @@ fn the_version_offers_what_openssh_offers() {
 
 /// A digest of one byte reveals the byte.
 #[test]
-fn who_may_not_read_gets_no_digests() {
+fn digests_need_read_permission() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("f"), b"secret").unwrap();
     let digests = |options: ServerOptions| {

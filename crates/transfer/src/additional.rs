@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_for_without_a_reason_while_the_rate_rises_or_near_the_end() {
+    fn no_connection_is_opened_without_a_reason_or_near_the_end() {
         let idle = Load { busy: 0.5, spare_cores: true, lost: 0.0 };
         let alone = Load { busy: 1.0, spare_cores: false, lost: 0.0 };
         for load in [idle, alone] {
@@ -344,7 +344,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_seen_little_is_asked_for_and_only_with_a_reason(
+        fn random_loads_open_few_connections_each_with_a_reason(
             looks in proptest::collection::vec((0..3_u8, 0.0..1e9_f64), 1..600),
             refused_at in 0..8_usize,
         ) {

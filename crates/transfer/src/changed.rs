@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_end_does_not_tell_is_no_change() {
+    fn unknown_attributes_are_no_change() {
         let before = info(10, (5, 100));
         assert_eq!(Changed::between(&before, &Info::UNKNOWN, 10, Precision::Exact), None);
         assert_eq!(Changed::between(&Info::UNKNOWN, &before, 10, Precision::Exact), None);

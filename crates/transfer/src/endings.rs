@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_behind_its_close_is_cut_once() {
+    fn files_that_fail_after_their_close_are_cut_once() {
         let mut host = Host::new(Options::default());
         let key = host.key;
         host.endings().close(key, None);

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_directories_are_counted_until_their_close_is_answered() {
+    fn handles_count_until_their_close_is_answered() {
         let mut handles = Handles::default();
         handles.opening(1, file());
         handles.opening(2, Opening { how: OpenRequest::Dir, ..file() });

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn this_hosts_file_is_opened_at_once_and_continued_where_that_is_asked_for() {
+    fn local_target_is_opened_at_once_and_resumed_on_request() {
         let dir = tempfile::tempdir().expect("a directory");
         for (there, resume, kept, fails) in
             [(40, true, 40, false), (40, false, 0, false), (100, true, 0, false), (120, true, 0, true)]
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn another_server_is_asked_for_the_length_first_and_for_writing_alone_last() {
+    fn stock_servers_are_asked_for_write_only_opens_last() {
         let mut host = Host::new(Direction::Upload, b"f", Options::default());
         let key = host.key;
         assert!(matches!(host.targets(Direction::Upload).open(key), TargetNext::Wait));

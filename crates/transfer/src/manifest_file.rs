@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_counts_wrong_is_no_manifest() {
+    fn cut_or_miscounted_manifests_are_refused() {
         let entries = &entries()[..1];
         let whole = text(entries, Some(1));
         for at in 1..whole.len() - 1 {

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_planned_is_reported_in_the_order_of_places() {
+    fn plans_are_reported_in_the_order_of_paths() {
         let mut report = reporter();
         let turns = [vec![1, 2], vec![1, 1], vec![1, 3]].map(Turn::new);
         turns.iter().for_each(|turn| report.expect(turn));

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rules_and_shards_leave_out_is_not_expected() {
+    fn entries_left_out_by_rules_and_shards_are_not_expected() {
         let manifest = Some(Manifest::parse(b"a/b\na/c.o\nout/d\n./\n#x\n./#y\n"));
         let rules = vec![Rule::new(false, b"*.o"), Rule::new(false, b"out/")];
         let expected = |shard| {

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_kept_is_reported_once() {
+    fn attributes_not_kept_are_reported_once() {
         let (mut facts, mut report) = (TargetFacts::default(), Reporter::new(&Options::default()));
         let fault = Fault::other("Operation not permitted");
         for target in [b"a", b"b"] {

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_goes_again_when_half_is_closed() {
+    fn refused_opens_are_repeated_when_half_is_closed() {
         let mut later = ToOpen::default();
         later.push(waiting(Some(50)));
         later.push(waiting(None));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_opened_on_a_second_channel_does_not_wait() {
+    fn opens_on_a_second_channel_do_not_wait() {
         let step = |step| Token::File(1, step);
         assert!(!may_wait(&step(FileStep::OpenOnChannel { channel: 1 }), false));
         let proof = step(FileStep::Proof(crate::Side::Source));

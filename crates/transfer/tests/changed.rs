@@ -124,7 +124,7 @@ fn a_verified_copy_of_a_file_that_grows_is_a_failure() {
 }
 
 #[test]
-fn what_sums_agree_about_is_not_verified_when_the_source_changed() {
+fn changed_source_is_not_verified_where_sums_agree() {
     for direction in [Direction::Upload, Direction::Download] {
         let temp = TempTree::new();
         let mut case = Case::new(direction, 6_000_000, false);

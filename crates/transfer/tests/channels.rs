@@ -95,7 +95,7 @@ fn the_user_may_fix_the_number() {
 }
 
 #[test]
-fn several_files_share_the_channels_and_choppy_windows_do_not_matter() {
+fn files_share_the_channels_with_odd_windows() {
     for (window, piece) in [(MIB, 32 * 1024), (300_001, 1_009)] {
         let temp = TempTree::new();
         for n in 0..4 {
@@ -111,7 +111,7 @@ fn several_files_share_the_channels_and_choppy_windows_do_not_matter() {
 }
 
 #[test]
-fn what_was_sent_on_a_dead_channel_goes_over_the_others() {
+fn writes_of_a_dead_channel_go_over_the_others() {
     for (atomic, verify) in [(false, Verify::Off), (true, Verify::WhenCheap), (true, Verify::Always)] {
         // In the middle of things, with windows that end in the middle of a request, and near the end.
         for (round, window) in [(6, 2 * MIB), (9, 300_001)] {
@@ -140,7 +140,7 @@ fn what_was_sent_on_a_dead_channel_goes_over_the_others() {
 }
 
 #[test]
-fn small_files_in_batches_go_over_all_the_channels_that_were_asked_for_and_outlive_one() {
+fn batches_use_all_channels_and_survive_the_loss_of_one() {
     for direction in [Direction::Upload, Direction::Download] {
         for dies in [None, Some((2, 6)), Some((2, 8))] {
             let temp = TempTree::new();
@@ -160,7 +160,7 @@ fn small_files_in_batches_go_over_all_the_channels_that_were_asked_for_and_outli
 }
 
 #[test]
-fn what_a_lost_connection_leaves_is_no_full_length_and_right_up_to_the_span() {
+fn lost_upload_leaves_a_shorter_file_that_is_right() {
     for cut_after in [1_500, 3_000, 6_000] {
         let temp = TempTree::new();
         temp.file("from", SIZE);
@@ -179,7 +179,7 @@ fn what_a_lost_connection_leaves_is_no_full_length_and_right_up_to_the_span() {
 }
 
 #[test]
-fn what_is_no_plain_file_is_written_in_order_on_one_channel() {
+fn special_files_are_written_in_order_on_one_channel() {
     let temp = TempTree::new();
     temp.file("from", 40 * MIB);
     let opened = Arc::new(Mutex::new(0));
@@ -204,7 +204,7 @@ fn what_is_no_plain_file_is_written_in_order_on_one_channel() {
 }
 
 #[test]
-fn a_download_takes_more_channels_where_one_is_full_of_small_requests() {
+fn downloads_add_channels_where_one_is_full() {
     let temp = TempTree::new();
     temp.file("from", SIZE);
     let limits = Limits { request_bytes: Some(8 * 1024), ..Limits::default() };
@@ -226,7 +226,7 @@ fn a_download_takes_more_channels_where_one_is_full_of_small_requests() {
 }
 
 #[test]
-fn a_download_is_asked_for_on_every_channel_there_is_and_answers_may_be_short() {
+fn downloads_use_every_channel_and_accept_short_answers() {
     for (channels, reverse, atomic) in [(2, false, false), (5, true, true), (9, false, true)] {
         let temp = TempTree::new();
         for n in 0..2 {
@@ -259,7 +259,7 @@ fn a_download_is_asked_for_on_every_channel_there_is_and_answers_may_be_short() 
 }
 
 #[test]
-fn an_upload_over_several_channels_is_verified_by_the_sums_of_all_of_them() {
+fn uploads_over_channels_are_verified_by_all_their_sums() {
     let temp = TempTree::new();
     temp.file("from", 40 * MIB + 7);
     let options = Options { verify: Verify::WhenCheap, placing: in_part_files(), ..over_channels(4) };
@@ -269,7 +269,7 @@ fn an_upload_over_several_channels_is_verified_by_the_sums_of_all_of_them() {
 }
 
 #[test]
-fn what_a_dead_channel_was_asked_for_comes_over_the_others() {
+fn reads_of_a_dead_channel_go_over_the_others() {
     let temp = TempTree::new();
     temp.file("from", 90 * MIB);
     let options = over_channels(4);

@@ -213,7 +213,7 @@ fn resumed_copies_over_two_connections_do_not_stall() {
 }
 
 #[test]
-fn a_tree_of_small_files_that_dies_on_a_short_path_moves_little_twice() {
+fn killed_copy_on_a_short_path_sends_little_twice() {
     let temp = TempTree::new();
     for n in 0..1000 {
         temp.file(format!("from/{n}"), 8_000);
@@ -256,7 +256,7 @@ fn unfinished(direction: Direction, temp: &TempTree, setup: &mut Setup) -> PathB
 }
 
 #[test]
-fn a_source_that_changed_meanwhile_is_copied_from_its_start_and_the_old_part_goes() {
+fn changed_source_is_copied_whole_and_its_old_part_removed() {
     for direction in [Direction::Upload, Direction::Download] {
         for mut setup in [Setup::default(), stock(&[])] {
             let temp = TempTree::new();
@@ -289,7 +289,7 @@ fn a_part_that_somebody_has_changed_is_not_gone_on_with() {
 }
 
 #[test]
-fn without_a_journal_digests_do_and_a_stock_server_is_not_trusted() {
+fn without_a_journal_only_digests_permit_resuming() {
     for direction in [Direction::Upload, Direction::Download] {
         for (mut setup, resumes) in [(Setup::default(), true), (stock(&[]), false)] {
             let temp = TempTree::new();
@@ -348,7 +348,7 @@ fn fails_and_changes_nothing(options: &Options, wrong: bool, setup: &mut Setup) 
 /// The local file of a download that was to be continued is no shorter and no different when the source
 /// fails.
 #[test]
-fn what_is_to_be_resumed_is_left_alone_when_its_source_fails() {
+fn resumed_target_is_untouched_when_its_source_fails() {
     let resume = Options {
         placing: Placing { resume: true, atomic: true, ..Placing::default() },
         ..Options::default()

@@ -24,7 +24,7 @@ fn deleted(ended: &Ended) -> Vec<String> {
 }
 
 #[test]
-fn what_the_source_does_not_have_is_deleted() {
+fn extra_entries_of_the_target_are_deleted() {
     for direction in DIRECTIONS {
         for mut setup in servers() {
             let temp = TempTree::new();
@@ -139,7 +139,7 @@ fn no_more_is_deleted_than_may_be() {
 }
 
 #[test]
-fn what_is_left_out_and_unfinished_files_are_not_deleted() {
+fn excluded_and_unfinished_files_are_not_deleted() {
     for direction in DIRECTIONS {
         let temp = TempTree::new();
         temp.file("from/a", 10);
@@ -226,7 +226,7 @@ fn backing_up(directory: &str) -> Options {
 }
 
 #[test]
-fn what_is_replaced_or_deleted_is_kept_elsewhere() {
+fn replaced_and_deleted_files_go_to_the_backup() {
     for direction in DIRECTIONS {
         for mut setup in servers() {
             let temp = TempTree::new();

@@ -166,7 +166,7 @@ fn a_local_disk_that_fills_up_is_named() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_named_in_the_words_of_scp() {
+fn open_failures_are_reported_in_the_words_of_scp() {
     let temp = TempTree::new();
     temp.file("file", 10);
     temp.dir("dir");
@@ -250,7 +250,7 @@ fn a_source_that_shrinks_is_an_error_and_never_padded() {
 }
 
 #[test]
-fn a_lost_connection_names_the_files_in_flight_and_counts_as_lost() {
+fn lost_connection_names_the_files_in_flight() {
     for direction in DIRECTIONS {
         // Batches are answered with a few bytes for all of them.
         for (stock, cut_after) in [(true, 0), (true, 1_000), (true, 20_000), (false, 700), (false, 800)] {

@@ -195,7 +195,7 @@ fn a_lying_server_is_noticed_once_and_the_file_sent_again() {
 }
 
 #[test]
-fn everything_is_verified_between_two_of_ours_however_it_is_chopped() {
+fn copies_between_two_servers_are_verified_in_any_pieces() {
     for direction in [Direction::Upload, Direction::Download] {
         for (window, piece, longest_read) in [(2 << 20, 32 * 1024, None), (3_000, 700, Some(1_000))] {
             let temp = TempTree::new();
@@ -318,7 +318,7 @@ fn forbidding(what: &'static [(&'static str, &'static str)]) -> Faults {
 }
 
 #[test]
-fn a_server_that_forbids_to_rename_or_to_make_other_names_gets_its_files_in_place() {
+fn servers_without_rename_get_files_in_place() {
     for (forbidden, found_out_before) in [
         // Renaming is refused; or removing; or setting attributes.
         (&[("rename", "")][..], true),

@@ -121,7 +121,7 @@ fn a_part_name_that_cannot_be_freed_is_not_used() {
 }
 
 #[test]
-fn what_cannot_be_removed_is_told() {
+fn parts_that_cannot_be_removed_are_reported() {
     let temp = TempTree::new();
     let from = temp.file("from", SIZE);
     let faults =

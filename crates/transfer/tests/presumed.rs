@@ -19,7 +19,7 @@ fn tree(temp: &TempTree) {
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_is_told_of_and_not_what_is_below() {
+fn failed_directories_are_reported_without_their_entries() {
     let temp = TempTree::new();
     tree(&temp);
     let mut setup = Setup { faults: Faults::fail("mkdir", "to/a", Errno::ACCESS), ..Setup::default() };
@@ -37,7 +37,7 @@ fn a_directory_that_cannot_be_made_is_told_of_and_not_what_is_below() {
 
 /// As when the shards of a job array make the same tree.
 #[test]
-fn a_directory_that_somebody_else_makes_at_that_moment_gets_its_files() {
+fn directories_made_by_another_process_get_their_files() {
     let temp = TempTree::new();
     tree(&temp);
     let (root, made) = (temp.join("to/a"), Arc::new(AtomicBool::new(false)));

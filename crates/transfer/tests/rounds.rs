@@ -31,7 +31,7 @@ fn rounds(temp: &TempTree, direction: Direction, stock: bool, options: Options) 
 }
 
 #[test]
-fn two_thousand_small_files_take_few_round_trips_whatever_the_server() {
+fn small_files_take_few_round_trips_with_every_server() {
     let temp = TempTree::new();
     tree(&temp, 2_000, 4_096, 100);
     for direction in [Direction::Upload, Direction::Download] {
@@ -75,7 +75,7 @@ fn sizes_of_new_files_cost_no_round_trip() {
 ///
 /// Covers: wire first-flight@longhaul
 #[test]
-fn the_first_file_waits_for_two_flights_where_the_server_bears_it() {
+fn first_file_waits_for_two_round_trips() {
     let temp = TempTree::new();
     tree(&temp, 300, 100, 30);
     temp.dir("there");
@@ -101,7 +101,7 @@ fn the_first_file_waits_for_two_flights_where_the_server_bears_it() {
 
 /// Into a directory that is there, and beside something of that name.
 #[test]
-fn what_is_there_already_is_looked_at_first() {
+fn existing_targets_are_examined_first() {
     for early in [false, true] {
         let temp = TempTree::new();
         tree(&temp, 30, 100, 10);

@@ -99,7 +99,7 @@ fn data_out_of_order_have_the_right_sum_or_none() {
 }
 
 #[test]
-fn what_earlier_attempts_copied_keeps_its_sum() {
+fn files_of_earlier_attempts_keep_their_sums() {
     for direction in DIRECTIONS {
         let temp = TempTree::new();
         for n in 0..40 {
@@ -163,7 +163,7 @@ fn unchanged_files_are_told_like_copies() {
 }
 
 #[test]
-fn what_fails_is_named_from_the_top_of_its_tree() {
+fn failures_are_named_from_the_top_of_their_tree() {
     for direction in DIRECTIONS {
         let temp = TempTree::new();
         temp.file("from/good", 10);

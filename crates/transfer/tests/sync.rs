@@ -49,7 +49,7 @@ fn an_unchanged_tree_costs_no_request_for_a_file() {
 }
 
 #[test]
-fn what_differs_in_size_or_time_is_copied() {
+fn files_of_another_size_or_time_are_copied() {
     for direction in DIRECTIONS {
         for mut setup in servers() {
             let temp = TempTree::new();

@@ -128,7 +128,7 @@ fn files_without_a_size_are_read_to_their_end() {
 }
 
 #[test]
-fn without_preserve_new_files_get_todays_time_and_the_sources_mode() {
+fn new_files_get_the_time_of_now_and_the_mode_of_the_source() {
     for direction in DIRECTIONS {
         let temp = TempTree::new();
         let source = temp.odd("from");
@@ -233,7 +233,7 @@ fn a_link_that_leads_back_does_not_go_on_for_ever() {
 }
 
 #[test]
-fn names_of_one_file_are_remembered_up_to_a_bound_and_no_longer_than_until_the_last() {
+fn hard_link_names_are_kept_within_a_bound_until_the_last() {
     for (most, warned) in [(None, false), (Some(1), true)] {
         for direction in [Direction::Upload, Direction::Download] {
             let temp = TempTree::new();

@@ -63,7 +63,7 @@ fn writes_that_were_dropped_are_sent_again() {
 }
 
 #[test]
-fn what_is_dropped_again_and_again_is_named() {
+fn requests_dropped_repeatedly_are_named() {
     let temp = TempTree::new();
     let setup = dropping(PacketType::DATA, |number| number >= 3);
     let ended = copy(&temp, Direction::Download, 8_000_000, setup);
@@ -72,7 +72,7 @@ fn what_is_dropped_again_and_again_is_named() {
 }
 
 #[test]
-fn what_cannot_be_repeated_fails_with_its_name() {
+fn requests_that_cannot_be_repeated_fail_by_name() {
     for (direction, text) in
         [(Direction::Download, "remote open \"{}/from\""), (Direction::Upload, "dest open \"{}/to\"")]
     {

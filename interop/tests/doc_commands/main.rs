@@ -107,7 +107,7 @@ fn is_call(line: &str) -> bool {
 
 /// The lists name tests, steps and blocks that exist.
 #[test]
-fn what_the_lists_name_exists() {
+fn tests_and_blocks_of_the_lists_exist() {
     let mut wrong = String::new();
     let steps = pages::read("xtask/src/test.rs");
     for (page, start, how) in

@@ -47,8 +47,8 @@ fn doctor_names_a_route_with_a_congestion_window() {
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
-fn doctor_names_what_the_server_remembers_of_earlier_connections() {
-    let test = "doctor_names_what_the_server_remembers_of_earlier_connections";
+fn doctor_names_cached_metrics_of_earlier_connections() {
+    let test = "doctor_names_cached_metrics_of_earlier_connections";
     let Some(setup) = PathSetup::start(test, &Plan { spec: spec(100, 60), ..Plan::default() }) else {
         return;
     };

@@ -218,8 +218,8 @@ fn doctor_names_a_path_that_swallows_large_packets() {
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
-fn doctor_names_a_path_that_swallows_large_packets_of_the_server() {
-    let test = "doctor_names_a_path_that_swallows_large_packets_of_the_server";
+fn doctor_names_a_path_that_drops_large_packets_of_the_server() {
+    let test = "doctor_names_a_path_that_drops_large_packets_of_the_server";
     if !has_iptables(test) {
         return;
     }

@@ -189,7 +189,7 @@ fn loss_is_named_only_where_it_can_limit() {
 }
 
 #[test]
-fn what_bbr_loses_where_it_starts_limits_no_run() {
+fn start_up_losses_of_bbr_limit_no_run() {
     let tcp = [
         ("snd_cwnd", 100),
         ("snd_mss", 1000),

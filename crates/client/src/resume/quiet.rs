@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_without_echo_are_suspicious_only_without_acknowledgement() {
+    fn keys_without_echo_count_only_without_acknowledgement() {
         let keys = |ms: u64| LinkAmounts { messages: 1 + ms / 100, bytes_in: 100, bytes_out: ms };
         assert_eq!(play(&mut Quiet::default(), keys, true, 9000), Some((300, Ask::Early)));
         // A program that does not echo, on a working path.

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mac_and_cipher_of_this_build_has_a_row_where_the_server_offers_all() {
+    fn each_mac_and_cipher_that_is_offered_has_a_row() {
         let of = |kind: Kind| Offered::all(&kind.names());
         let offer = Offer { ciphers: of(Kind::Cipher), macs: of(Kind::Mac), ..Offer::default() };
         let suites = Suites::of(&offer);

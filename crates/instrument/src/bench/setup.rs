@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_of_both_ends_are_tried_by_the_name_that_the_server_knows() {
+    fn key_exchanges_are_tried_by_the_server_s_names() {
         let kex =
             ["sntrup761x25519-sha512@openssh.com", "curve25519-sha256", "diffie-hellman-group14-sha256"];
         let offer = Offer {

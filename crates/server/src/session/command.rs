@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shell_or_sftp_server_would_do_is_left_to_them() {
+    fn command_lines_with_shell_syntax_run_the_external_server() {
         const PATH: &str = "/usr/lib/openssh/sftp-server";
         for rest in [
             " 2>/dev/null",

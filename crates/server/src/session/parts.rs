@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_renamed_is_recorded_at_the_end() {
+    fn part_files_not_renamed_are_recorded_at_the_end() {
         let now = Instant::now();
         let directory = tempfile::tempdir().unwrap();
         let [left, gone] =

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_a_command_of_xauth_is_none() {
+    fn cookies_that_xauth_would_read_as_commands_are_refused() {
         let request = Request::read(&fields("MIT-MAGIC-COOKIE-1", "00ff")).unwrap();
         assert!(request.single);
         assert_eq!((request.protocol.as_str(), request.cookie.as_str()), ("MIT-MAGIC-COOKIE-1", "00ff"));

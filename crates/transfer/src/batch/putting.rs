@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_whole_joins_the_message() {
+    fn files_read_whole_join_the_message() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("f");
         std::fs::write(&path, "content").expect("a file");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_shorter_or_longer_than_listed_leaves_the_message_alone() {
+    fn files_of_another_length_than_listed_leave_the_batch() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("f");
         std::fs::write(&path, "content").expect("a file");

@@ -52,7 +52,7 @@ fn an_answer_takes_no_more_than_its_budget() {
 }
 
 #[test]
-fn what_is_unsent_is_given_back_and_what_is_under_way_stays() {
+fn unsent_files_are_returned_and_sent_ones_stay() {
     let (mut batches, mut ends) = (Batches::new(), download());
     batches.add(small(1), u64::MAX);
     batches.send(&mut ends, &Options::default(), true, Instant::now());

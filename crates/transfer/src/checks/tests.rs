@@ -125,7 +125,7 @@ fn the_copy_goes_on_behind_what_agrees() {
 }
 
 #[test]
-fn what_begins_otherwise_is_copied_from_its_start() {
+fn files_with_another_start_are_copied_whole() {
     let mut host = Host::new(
         Options { placing: Placing { resume: true, ..Placing::default() }, ..Options::default() },
         |data| data[3] ^= 1,
@@ -154,7 +154,7 @@ fn a_target_that_cannot_be_read_where_it_is_written_is_emptied() {
 }
 
 #[test]
-fn a_source_that_cannot_be_read_says_nothing_of_what_is_continued() {
+fn unreadable_source_decides_nothing_about_resuming() {
     for of in [Found::InPlace, Found::ToContinue] {
         for fault in [EOF, Fault::other("Failure")] {
             let mut host = Host::new(

@@ -96,7 +96,7 @@ fn a_write_is_counted_when_it_is_handed_out() {
 }
 
 #[test]
-fn what_a_failed_file_has_promised_is_sent_as_zeros() {
+fn rest_of_a_write_of_a_failed_file_is_sent_as_zeros() {
     let (mut copy, mut out) = (Copy::new(Direction::Upload, &[7; 100]), Vec::new());
     let write =
         Unfinished { key: copy.key, head: Vec::new(), offset: 60, left: 40, rest: Rest::File, sum: None };
@@ -138,7 +138,7 @@ fn ranges_without_an_answer_are_asked_for_first() {
 }
 
 #[test]
-fn what_was_handed_out_and_not_read_is_handed_out_again() {
+fn ranges_taken_back_are_leased_again() {
     let mut copy = Copy::new(Direction::Upload, &[0; 100]);
     let key = copy.key;
     copy.requests().count_write(key, 0, 100);
@@ -186,7 +186,7 @@ fn a_source_that_has_become_shorter_fails_its_copy() {
 }
 
 #[test]
-fn a_source_that_cannot_be_read_when_its_write_goes_takes_the_write_back() {
+fn unreadable_source_takes_its_write_back() {
     let (mut copy, mut out, mut passed) = (Copy::new(Direction::Upload, &[1; 20]), Vec::new(), 0);
     let key = copy.key;
     copy.file().requests.size = 100_000;

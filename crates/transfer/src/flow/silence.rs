@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_extended_request_is_not_the_one_that_users_are_told_of() {
+    fn slow_extended_requests_are_not_reported_to_users() {
         let (mut silence, now) = (Silence::default(), Instant::now());
         let extended = Some(PacketType::EXTENDED);
         assert_eq!(silence.check(extended, TIMEOUT, now), Next::LookAgain(now + TIMEOUT));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_answered_starts_the_clock_again() {
+    fn answers_restart_the_timeout() {
         let (mut silence, now) = (Silence::default(), Instant::now());
         silence.check(OPEN, TIMEOUT, now);
         silence.check(None, TIMEOUT, now + TIMEOUT);

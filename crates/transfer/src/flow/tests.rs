@@ -109,7 +109,7 @@ fn dropped_requests_leave_fewer_of_everything() {
 }
 
 #[test]
-fn what_is_held_between_two_ends_counts_in_flight() {
+fn data_held_between_two_ends_count_as_in_flight() {
     let mut flow = Flow::new(with(Limits { bytes_in_flight: 1_000, ..Limits::default() }), Instant::now());
     flow.in_flight.hold(1_000);
     assert!(!flow.has_room_up_to(10, false));

@@ -8,7 +8,7 @@ fn here(dir: &tempfile::TempDir) -> PathBuf {
 }
 
 #[test]
-fn what_was_noted_is_there_again_after_a_cut_line() {
+fn journal_is_read_again_up_to_a_cut_line() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = here(&dir);
     let (first, second) = (tag(b"a", b"b", 7, (1, 2)), tag(b"a", b"b", 7, (1, 3)));
@@ -34,7 +34,7 @@ fn what_was_noted_is_there_again_after_a_cut_line() {
 }
 
 #[test]
-fn a_local_target_is_not_believed_to_have_survived_a_crash_of_the_machine() {
+fn local_target_is_not_trusted_after_a_crash_of_the_machine() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = here(&dir);
     let done = tag(b"a", b"b", 7, (1, 2));
@@ -67,7 +67,7 @@ fn a_failed_copy_keeps_what_is_unfinished_and_not_what_is_done() {
 }
 
 #[test]
-fn shards_know_what_the_others_did_and_the_end_of_the_whole_removes_all() {
+fn shards_share_what_is_done_and_the_last_removes_it() {
     let dir = tempfile::tempdir().expect("a directory");
     let words: &[&[u8]] = &[b"put", b"h:x"];
     let tags = [1, 2, 3].map(|size| tag(b"a", b"b", size, (0, 0)));

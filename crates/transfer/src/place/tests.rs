@@ -106,7 +106,7 @@ fn in_directory(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_file_grows_beside_its_target_and_replaces_it_when_it_is_complete() {
+fn complete_part_file_replaces_its_target() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("f");
     fs::write(&path, "old").expect("a file");
@@ -122,7 +122,7 @@ fn a_file_grows_beside_its_target_and_replaces_it_when_it_is_complete() {
 }
 
 #[test]
-fn what_is_no_plain_file_is_written_in_place() {
+fn targets_that_are_no_plain_files_are_written_in_place() {
     let dir = tempfile::tempdir().expect("a directory");
     assert!(matches!(Host::new(Path::new("/dev/null"), atomic()).find(), PlaceNext::InPlace));
     let plain = dir.path().join("f");

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_in_openssh_s_words() {
+    fn malformed_records_are_named_in_openssh_s_words() {
         let refused = |line| match Record::parse(line) {
             Err(Malformed::Protocol(why)) => why.to_string(),
             other => panic!("{other:?}"),
@@ -299,7 +299,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read_again(mode in 0u32..0o10000, size in 0u64..=i64::MAX as u64, name in "[^/\n\0]{1,20}") {
+        fn records_round_trip(mode in 0u32..0o10000, size in 0u64..=i64::MAX as u64, name in "[^/\n\0]{1,20}") {
             prop_assume!(name != "." && name != "..");
             let record = file(mode, size, &name);
             let line = record.encode();

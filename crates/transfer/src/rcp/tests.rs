@@ -246,7 +246,7 @@ fn a_line_without_end_is_not_kept() {
 }
 
 #[test]
-fn a_source_that_stops_in_the_middle_leaves_a_prefix_and_a_failure() {
+fn source_that_ends_early_leaves_a_prefix_and_a_failure() {
     let directory = tempfile::tempdir().unwrap();
     let (answer, reported) = lied_to(directory.path(), "a", Options::default(), b"C0600 10 a\n01234");
     assert_eq!(reported.failed, ["dropped connection"]);
@@ -317,7 +317,7 @@ fn answer_source(path: &Path, answers: &[&[u8]], close: bool) -> (Vec<u8>, Repor
 }
 
 #[test]
-fn what_a_sink_answers_decides_how_it_goes_on() {
+fn source_follows_the_answers_of_the_sink() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("f");
     fs::write(&file, "data").unwrap();

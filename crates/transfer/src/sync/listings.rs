@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_to_delete_are_what_the_source_has_not_and_the_copy_did_not_leave_out() {
+    fn entries_missing_at_the_source_and_not_excluded_are_deleted() {
         let file = |name| entry(name, Kind::File, 7);
         let source = || vec![file("kept"), file("README")];
         let target = || vec![file("gone"), file("kept"), file("readme"), file("old.o")];

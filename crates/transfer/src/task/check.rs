@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_the_comparison_differs() {
+    fn files_longer_than_the_compared_range_differ() {
         for (end, ends) in [(20, true), (20, false), (0, true), (0, false)] {
             let mut check = Check::new(Mode::Samples, all(end, 20), end).with_tail();
             if end > 0 {

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_turned_out_wrong_is_copied_once_more_in_another_way() {
+    fn wrong_files_are_copied_once_more_in_another_way() {
         let again = |file: &File| file.copied_again().expect("a copy").retry;
         assert!(file().copied_again().is_none());
         let mut wrong = file();

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_only_be_written_in_place_is() {
+    fn targets_without_rename_are_written_in_place() {
         let barred = FoundRules { renames_barred: true, ..RULES };
         let in_place = Probe { in_place: true, ..found(3) };
         let nothing = Leftovers::new(None);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_something_else_has_left_is_adopted_where_that_is_asked_for() {
+    fn part_files_of_other_programs_are_adopted_on_request() {
         let adopting = FoundRules { adopts_partial: true, ..RULES };
         let nothing = Leftovers::new(None);
         for (there, expected) in [

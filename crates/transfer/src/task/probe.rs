@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_over_and_not_continued_is_removed() {
+    fn leftover_parts_that_are_not_continued_are_removed() {
         let found = Some(FoundPart { size: 5, ids: None });
         let probe = Probe { found, left_over: true, ..Probe::default() };
         let left = OpeningPart { left_over: true, ..OpeningPart::default() };

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_with_the_answer_to_opening_may_be_all() {
+    fn first_answer_may_hold_the_whole_listing() {
         let mut list = TargetList::default();
         list.begin();
         assert!(matches!(list.on_begun(Ok(Done::Listing(None, Vec::new()))), Listed::Entries(_)));

@@ -14,7 +14,7 @@ fn is_named(facts: &Facts, cause: &str) -> bool {
 }
 
 #[test]
-fn connections_that_are_reset_after_some_bytes_are_named_with_them() {
+fn resets_after_some_bytes_are_named_with_the_number() {
     let mut facts = good();
     // Recorded behind a firewall that resets what has moved 8 MB.
     let failure = Some("Read from remote host 10.88.0.2: Connection reset by peer".to_owned());
@@ -63,7 +63,7 @@ fn transfers_that_are_late_and_still_move_do_not_stand_still() {
 }
 
 #[test]
-fn connections_that_end_before_any_data_do_not_break_off_in_transfers() {
+fn connections_that_end_before_data_are_no_broken_transfers() {
     let mut facts = good();
     // A switch, or an appliance for SFTP alone, closes the connection at a command.
     let failure = Some("Connection closed by 10.88.0.2 port 22".to_owned());
@@ -158,7 +158,7 @@ fn waiting_for_memory_counts_by_its_share_of_the_time() {
 }
 
 #[test]
-fn interruptions_are_told_from_losses_and_from_a_stopped_program() {
+fn outages_are_told_from_losses_and_stopped_programs() {
     let mut facts = good();
     let pauses = Pauses { longest: 0.5, count: 3, seconds: 1.2, endless: 0.0 };
     *up(&mut facts) = Flow { seconds: 4.0, pauses, ..facts.up.clone().unwrap() };

@@ -60,7 +60,7 @@ fn shaper_that_holds_nothing_back_is_no_cause() {
 }
 
 #[test]
-fn rate_of_each_connection_is_no_fault_of_the_congestion_control() {
+fn connection_rate_is_not_blamed_on_congestion_control() {
     let mut facts = good();
     facts.here = route();
     facts.up_together = Some(38e6);

@@ -266,7 +266,7 @@ fn limit_of_sessions_comes_before_a_full_path() {
 }
 
 #[test]
-fn what_answers_in_the_server_s_place_is_no_buffer() {
+fn middlebox_is_not_taken_for_a_full_send_buffer() {
     let mut facts = good();
     let address = "10.0.0.2:22".parse().unwrap();
     facts.reached = Some(Reached { address, connect: 0.001, refused: 0, tried: Vec::new() });
@@ -346,7 +346,7 @@ fn way_that_limits_is_told_by_the_jump_host_alone() {
 }
 
 #[test]
-fn what_else_was_measured_names_the_cause_of_a_slow_stage() {
+fn other_measurements_name_the_cause_of_a_slow_stage() {
     let slow = |stage: Stage| {
         let mut facts = good();
         for login in &mut facts.logins {

@@ -164,7 +164,7 @@ fn a_session_ends_only_by_a_definite_no() {
 }
 
 #[test]
-fn what_the_new_address_may_not_have_ends() {
+fn sessions_not_permitted_at_the_new_address_end() {
     for (number, lines, why) in [
         (40, "ResumeGrace 0", "sessions may not wait for their clients now (ResumeGrace)"),
         (41, "RefuseConnection yes\nResumeGrace 1m", "connections are prohibited (RefuseConnection)"),

@@ -76,7 +76,7 @@ fn shown(key: &PrivateKey, signer: &PrivateKey, of: (&[u8], &[u8], &str, &[u8]))
 }
 
 #[test]
-fn a_joined_session_has_the_rights_of_the_first_and_may_not_bring_others() {
+fn joined_session_has_only_the_rights_of_the_first() {
     let (mut first, mut listener) = logged_in("", "restrict,command=\"echo only\",permitopen=\"db:1\"");
     let (key, record) = ticket(&mut first, &mut listener);
     let mut second = origin("", &key, &record);
@@ -128,7 +128,7 @@ fn connections_of_a_session_report_themselves_as_its_members() {
 }
 
 #[test]
-fn a_ticket_is_worth_nothing_for_another_connection_user_or_key_and_is_used_up_by_trying() {
+fn ticket_is_single_use_and_bound_to_connection_user_and_key() {
     let (mut first, mut listener) = logged_in("", "restrict");
     let wrong_key = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
     for wrong in 0..7 {

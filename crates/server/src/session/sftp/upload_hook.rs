@@ -304,7 +304,7 @@ mod tests {
     /// A background process keeps the pipe open: it is not waited for, but killed with the hook's process
     /// group.
     #[test]
-    fn what_a_hook_leaves_running_is_killed() {
+    fn background_processes_of_a_hook_are_killed() {
         let (mut ours, theirs) = std::io::pipe().unwrap();
         let inherited = theirs.as_raw_fd();
         let script =

@@ -69,7 +69,7 @@ fn listed(name: &str, size: u64) -> Item {
 }
 
 #[test]
-fn large_files_and_files_of_other_directions_go_the_ordinary_way() {
+fn large_files_and_other_directions_are_not_batched() {
     let mut copy = Copy::new(Direction::Download);
     assert!(copy.files().take_listed(listed("large", 1 << 30)).is_some());
     assert_eq!(copy.progress.bytes_found, 0);
@@ -77,7 +77,7 @@ fn large_files_and_files_of_other_directions_go_the_ordinary_way() {
 }
 
 #[test]
-fn files_of_a_lost_channel_go_the_ordinary_way_and_are_counted_once() {
+fn files_of_a_lost_channel_are_copied_and_counted_once() {
     let (mut copy, key) = Copy::sent();
     assert_eq!((copy.progress.bytes_found, copy.flow.in_flight.requests()), (20, 1));
     let ended = copy.files().lost(key).expect("the batch");

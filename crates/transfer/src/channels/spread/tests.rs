@@ -86,7 +86,7 @@ fn small_files_and_special_ones_stay_on_one_channel() {
 }
 
 #[test]
-fn what_a_second_open_does_is_asked_when_all_is_confirmed() {
+fn second_open_is_probed_when_all_writes_are_confirmed() {
     let mut copy = Copy::new(Direction::Upload, 10 * LEAST_LEFT);
     copy.spread().open_front();
     assert_eq!(copy.awaited(), [0, 1, 0], "whether it is a plain file");
@@ -122,7 +122,7 @@ fn others(copy: &mut Copy, count: u8) -> Vec<Key> {
 }
 
 #[test]
-fn what_is_refused_on_a_channel_is_opened_once_more_when_less_is_open() {
+fn refused_opens_are_repeated_when_fewer_files_are_open() {
     let mut copy = Copy::new(Direction::Download, 10 * LEAST_LEFT);
     copy.file().handles.source = Some(Handle::Remote(lh_sftp::Handle::new(b"first")));
     let others = others(&mut copy, 7);
@@ -148,7 +148,7 @@ fn what_is_refused_on_a_channel_is_opened_once_more_when_less_is_open() {
 }
 
 #[test]
-fn what_a_second_open_does_is_asked_again_when_less_is_open() {
+fn second_open_is_probed_again_when_fewer_files_are_open() {
     let mut copy = Copy::new(Direction::Upload, 10 * LEAST_LEFT);
     let target = || Some(Handle::Remote(lh_sftp::Handle::new(b"first")));
     copy.file().handles.target = target();
@@ -171,7 +171,7 @@ fn what_a_second_open_does_is_asked_again_when_less_is_open() {
 }
 
 #[test]
-fn what_a_refused_open_did_is_asked_again_behind_a_lost_channel() {
+fn second_open_is_probed_again_after_a_lost_channel() {
     let mut copy = Copy::new(Direction::Upload, 10 * LEAST_LEFT);
     let key = copy.key;
     copy.file().handles.plain = Plain::Yes;
@@ -191,7 +191,7 @@ fn what_a_refused_open_did_is_asked_again_behind_a_lost_channel() {
 }
 
 #[test]
-fn a_server_with_one_file_at_a_time_is_not_asked_what_a_second_open_does() {
+fn servers_with_one_open_file_get_no_second_open() {
     let mut copy = Copy::new(Direction::Upload, 10 * LEAST_LEFT);
     copy.file().handles.plain = Plain::Yes;
     copy.file().requests.next = 1000;

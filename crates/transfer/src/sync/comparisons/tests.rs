@@ -98,7 +98,7 @@ fn words(step: &CompareStep) -> String {
 const TOUCH: &str = "touch Some(7)";
 
 #[test]
-fn what_is_not_known_is_asked_for_at_both_ends() {
+fn unknown_attributes_are_asked_for_at_both_ends() {
     let file = info(Kind::File, 3, 100);
     let unknown = item(Info::UNKNOWN, TargetEntry::Unknown);
     let answers = [Ok(Done::Info(file)), Ok(Done::Info(file))];
@@ -142,7 +142,7 @@ fn links_are_the_same_where_they_lead_to_one_path() {
 }
 
 #[test]
-fn what_is_in_the_way_is_removed_or_reported() {
+fn obstacles_are_removed_or_reported() {
     let dir = item(info(Kind::Dir, 0, 1), TargetEntry::Found(info(Kind::File, 1, 1)));
     let steps = trace(&options(), dir.clone(), [Ok(Done::Ok)]);
     assert_eq!(steps, [TOUCH, "Remove t/a", TOUCH, "copy s/a"]);

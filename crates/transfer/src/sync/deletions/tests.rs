@@ -125,7 +125,7 @@ fn backups_move_files_and_their_root_is_not_deleted() {
 }
 
 #[test]
-fn what_is_missing_counts_as_deleted() {
+fn missing_entries_count_as_deleted() {
     let mut deletions = with_entries(None, false, vec![entry("f", Kind::File), entry("g", Kind::File)]);
     deletions.begin(None);
     let steps = run(&mut deletions, |step| match step {
