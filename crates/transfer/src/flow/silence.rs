@@ -82,7 +82,7 @@ impl Silence {
         Next::Probe
     }
 
-    /// Like [`look`](Self::look), while the answer to INIT is awaited. `limit`: time after which the server
+    /// Like [`check`](Self::check), while the answer to INIT is awaited. `limit`: time after which the server
     /// is given up.
     pub(crate) fn look_for_version(
         &mut self,
