@@ -112,6 +112,16 @@ fn a_server_that_stands_still_is_waited_for() {
     }
 }
 
+/// The channel's window is shut in the middle of a WRITE: not all requests are sent, and none will be.
+#[test]
+fn a_server_that_takes_no_more_data_is_reported() {
+    let temp = TempTree::new();
+    let setup = Setup { pause: Some((5, Duration::from_secs(75))), ..stock(&[]) };
+    let ended = copy(&temp, Direction::Upload, 8_000_000, setup).well();
+    assert!(is_right(&temp) && ended.took >= Duration::from_secs(75), "{ended:?}");
+    assert_eq!(ended.skipped, ["waiting for an answer to WRITE for 30 s"], "{ended:?}");
+}
+
 #[test]
 fn servers_that_do_not_answer_init_are_given_up() {
     for direction in [Direction::Upload, Direction::Download, Direction::Relay] {

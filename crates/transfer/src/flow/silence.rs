@@ -32,7 +32,7 @@ pub(crate) enum Next {
 /// Silence of one channel.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
-    /// When the last answer came, or the first request that waits was sent.
+    /// When the last answer came, or the server took data last, or the first request that waits was sent.
     since: Option<Instant>,
     /// A probe is on its way.
     probing: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
-    /// Something came from the server.
+    /// Something came from the server, or it takes more of what waits to be sent.
     pub(crate) const fn answered(&mut self, now: Instant) {
         if self.since.is_some() {
             self.since = Some(now);
@@ -59,7 +59,7 @@ impl Silence {
         self.given_up
     }
 
-    /// `awaited`: the kind of the oldest request without an answer, where all requests were sent.
+    /// `awaited`: the kind of the oldest request without an answer.
     pub(crate) fn check(&mut self, awaited: Option<PacketType>, timeout: Duration, now: Instant) -> Next {
         let Some(kind) = awaited else {
             self.since = None;

@@ -293,11 +293,11 @@ impl Remote {
     }
 
     pub(crate) const fn mid_message(&self) -> bool {
-        self.outgoing.mid_message
+        self.outgoing.mid_message()
     }
 
     pub(crate) const fn set_mid_message(&mut self, mid_message: bool) {
-        self.outgoing.mid_message = mid_message;
+        self.outgoing.set_mid_message(mid_message);
     }
 
     /// Sends what is queued, as far as the channel takes it; true when nothing is left.

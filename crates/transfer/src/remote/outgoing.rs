@@ -12,7 +12,9 @@ pub(super) struct Outgoing {
     /// End of the half-sent request in `queue`.
     request_end: usize,
     /// Part of a WRITE is sent; only its rest may follow.
-    pub(super) mid_message: bool,
+    mid_message: bool,
+    /// The channel has taken something since [`take_progress`](Self::take_progress).
+    progress: bool,
 }
 
 impl Outgoing {
@@ -24,6 +26,21 @@ impl Outgoing {
     /// Returns true when nothing is to be sent.
     pub(super) fn is_empty(&self) -> bool {
         self.queued() == 0 && !self.mid_message
+    }
+
+    /// Returns true while part of a WRITE is sent.
+    pub(super) const fn mid_message(&self) -> bool {
+        self.mid_message
+    }
+
+    /// A WRITE begins or ends.
+    pub(super) const fn set_mid_message(&mut self, mid_message: bool) {
+        (self.mid_message, self.progress) = (mid_message, true);
+    }
+
+    /// Returns true where the channel has taken something since the last call.
+    pub(super) const fn take_progress(&mut self) -> bool {
+        std::mem::replace(&mut self.progress, false)
     }
 
     /// Sends requests, as far as the channel takes them; true when nothing is left. `many`: one packet may
@@ -49,6 +66,7 @@ impl Outgoing {
                 return false;
             }
             self.sent += taken;
+            self.progress = true;
         }
         self.queue.clear();
         (self.sent, self.request_end) = (0, 0);
