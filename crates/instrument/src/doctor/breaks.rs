@@ -1,6 +1,6 @@
 //! Transfers and connections that end, or stand still, before they are complete.
 
-use super::facts::{CLOSED, Facts};
+use super::facts::{CLOSED, Systems, Throughput};
 use super::finding::Finding;
 use super::memory;
 use crate::flow::{Direction, Flow};
@@ -31,9 +31,9 @@ pub(super) fn mtu_change(path_mtu: u64) -> Vec<String> {
 }
 
 /// Connections that the server accepted at first, and that broke off during the measurements.
-pub(super) fn broken_off(facts: &Facts) -> Option<Finding> {
-    let Some(why) = facts.broken.as_ref() else { return broken_transfers(facts) };
-    if let Some(found) = memory::short_at_break(facts, why) {
+pub(super) fn broken_off(throughput: &Throughput, systems: &Systems) -> Option<Finding> {
+    let Some(why) = throughput.broken.as_ref() else { return broken_transfers(throughput) };
+    if let Some(found) = memory::short_at_break(systems, why) {
         return Some(found);
     }
     Some(Finding {
@@ -52,13 +52,13 @@ pub(super) fn broken_off(facts: &Facts) -> Option<Finding> {
 }
 
 /// Logins and commands work, and connections that move much are closed.
-fn broken_transfers(facts: &Facts) -> Option<Finding> {
+fn broken_transfers(throughput: &Throughput) -> Option<Finding> {
     let is_break = |flow: &&Flow| {
         !flow.is_significant()
             && flow.moved >= TRANSFERS
             && flow.failure.as_ref().is_some_and(|why| CLOSED.iter().any(|words| why.contains(words)))
     };
-    let broken = |direction| Some((direction, facts.flow(direction).filter(is_break)?));
+    let broken = |direction| Some((direction, throughput.flow(direction).filter(is_break)?));
     let all: Vec<(Direction, &Flow)> = Direction::BOTH.into_iter().filter_map(broken).collect();
     let (first, flow) = all.first()?;
     let each = |(direction, flow): &(Direction, &Flow)| {
@@ -86,18 +86,18 @@ fn broken_transfers(facts: &Facts) -> Option<Finding> {
 }
 
 /// A direction that began and then stood still.
-pub(super) fn stalled(facts: &Facts) -> Option<Finding> {
+pub(super) fn stalled(throughput: &Throughput) -> Option<Finding> {
     let is_late = |direction: &Direction| {
-        facts
+        throughput
             .flow(*direction)
             .is_some_and(|flow| flow.failure.as_deref() == Some(LATE) && flow.pauses.endless > STILL_BOTH)
     };
     let stands = |direction: &Direction| {
-        facts.flow(*direction).is_some_and(|flow| flow.pauses.longest > STILL && flow.rate < HARDLY)
+        throughput.flow(*direction).is_some_and(|flow| flow.pauses.longest > STILL && flow.rate < HARDLY)
     };
     let both = Some(Direction::Up).filter(|_| Direction::BOTH.iter().all(is_late));
     let direction = Direction::BOTH.into_iter().find(stands).or(both)?;
-    let flow = facts.flow(direction)?;
+    let flow = throughput.flow(direction)?;
     let name = match direction {
         Direction::Up => "Uploads",
         Direction::Down => "Downloads",

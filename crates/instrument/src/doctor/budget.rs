@@ -20,13 +20,12 @@ pub(super) fn begin<I: Instruments>(
     name: &str,
     seconds: f64,
 ) -> bool {
-    let logins: f64 = facts.logins.iter().flatten().map(|(_, seconds)| seconds).sum();
-    let limit = (LIMIT + FOR_ROUND_TRIP * facts.round_trip() + logins).min(MOST);
+    let limit = (LIMIT + FOR_ROUND_TRIP * facts.round_trip() + facts.logins.seconds()).min(MOST);
     let fits = instruments.elapsed() + DRAINS * seconds <= limit;
     if fits {
         instruments.begin_step(name);
     } else {
-        facts.missing.push(format!("{name}: the time for it was used up by what came before"));
+        facts.run.missing.push(format!("{name}: the time for it was used up by what came before"));
     }
     fits
 }

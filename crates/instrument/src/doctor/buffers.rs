@@ -12,7 +12,7 @@ const LARGEST_UNSCALED: f64 = 65_536.0;
 
 /// A buffer that this path would not fill, bytes.
 fn wanted_buffer(judged: &JudgedDirection<'_>, now: f64) -> u64 {
-    let together = judged.facts.together(judged.direction).unwrap_or(0.0);
+    let together = judged.facts.throughput.together(judged.direction).unwrap_or(0.0);
     let wanted = (3.0 * together * judged.facts.round_trip()).max(4.0 * now).max(6_291_456.0);
     (wanted as u64).next_power_of_two().min(1 << 30)
 }
@@ -42,7 +42,7 @@ pub(super) fn window_scaling(judged: &JudgedDirection<'_>) -> Option<Finding> {
     }
     let (share, window) = full_window(judged).filter(|(_, window)| *window < LARGEST_UNSCALED)?;
     let is_off = |system: &System| system.text("tcp_window_scaling") == Some("0");
-    let ends = [("this machine", &judged.facts.here), ("the server", &judged.facts.there)];
+    let ends = [("this machine", &judged.facts.systems.here), ("the server", &judged.facts.systems.there)];
     let mut change: Vec<String> = ends
         .into_iter()
         .filter(|(_, system)| is_off(system))
@@ -75,7 +75,7 @@ pub(super) fn receive_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
         return Some(found);
     }
     let (share, window) = full_window(judged)?;
-    let limit = judged.facts.receiving(judged.direction).buffer_limit("tcp_rmem");
+    let limit = judged.facts.systems.receiving(judged.direction).buffer_limit("tcp_rmem");
     let receiver = judged.direction.receiver();
     let known =
         limit.map_or_else(String::new, |limit| format!("; net.ipv4.tcp_rmem allows {} there", size(limit)));
@@ -144,7 +144,7 @@ fn fixed_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
 /// Settings of the receiving system that hold the window at about this size, bytes: what holds it, and the
 /// change.
 fn fixed_buffer(judged: &JudgedDirection<'_>, window: f64) -> Option<(String, String)> {
-    let (system, receiver) = (judged.facts.receiving(judged.direction), judged.direction.receiver());
+    let (system, receiver) = (judged.facts.systems.receiving(judged.direction), judged.direction.receiver());
     let name = judged.direction.name();
     if let Some(most) = system.route_window().filter(|most| (0.5 * most..=2.5 * most).contains(&window)) {
         return Some((
@@ -175,7 +175,7 @@ fn is_held_back(judged: &JudgedDirection<'_>, share: f64, buffer: f64) -> bool {
 
 pub(super) fn send_buffer(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let sender = judged.sender()?;
-    let limit = judged.facts.sending(judged.direction).buffer_limit("tcp_wmem");
+    let limit = judged.facts.systems.sending(judged.direction).buffer_limit("tcp_wmem");
     let told = sender.send_buffer.filter(|share| *share >= MUCH);
     let full = limit.is_some_and(|limit| {
         let flight = judged.in_flight();
@@ -246,15 +246,15 @@ const MUCH_FASTER: f64 = 2.0;
 /// the finding names both.
 pub(super) fn likely_send_buffer(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let sender = judged.sender()?;
-    let limit = judged.facts.sending(judged.direction).buffer_limit("tcp_wmem")?;
+    let limit = judged.facts.systems.sending(judged.direction).buffer_limit("tcp_wmem")?;
     let (flight, idle) = (judged.in_flight(), judged.facts.round_trip());
     // A third of a buffer and more is the memory that packets take besides their data.
     let is_full = (0.4..=1.1).contains(&(flight / limit));
     let has_queue = sender.loaded_rtt.is_none_or(|loaded| loaded > NO_QUEUE * idle);
     let loses = judged.flow.loss().is_some_and(|part| part > 0.0);
     let back = judged.direction.other();
-    let best = judged.facts.best_rate(judged.direction).unwrap_or(0.0).max(judged.flow.rate);
-    let times = judged.facts.best_rate(back)? / best.max(1.0);
+    let best = judged.facts.throughput.best_rate(judged.direction).unwrap_or(0.0).max(judged.flow.rate);
+    let times = judged.facts.throughput.best_rate(back)? / best.max(1.0);
     if !is_full || has_queue || loses || times < MUCH_FASTER {
         return None;
     }

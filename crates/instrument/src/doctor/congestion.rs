@@ -65,7 +65,7 @@ fn window(judged: &JudgedDirection<'_>) -> Option<String> {
 
 /// A name of the congestion control, with how many times faster uploads with it are.
 fn measured<'a>(judged: &JudgedDirection<'a>) -> Option<(&'a str, f64)> {
-    match judged.facts.other_control.as_ref().filter(|_| judged.direction == Direction::Up)? {
+    match judged.other_control()? {
         OtherControl::Measured { name, rate } => {
             let times = rate / judged.flow.rate.max(1.0);
             (times >= EACH_IS_LIMITED).then_some((name, times))
@@ -81,13 +81,13 @@ fn is_held_at(sender: &Sender, segments: f64) -> bool {
 
 /// True where so many segments are few for the path.
 fn are_few(judged: &JudgedDirection<'_>, sender: &Sender, segments: f64) -> bool {
-    let holds = judged.facts.together(judged.direction).unwrap_or(0.0) * judged.facts.round_trip();
+    let holds = judged.facts.throughput.together(judged.direction).unwrap_or(0.0) * judged.facts.round_trip();
     segments * sender.segment < SMALL * holds
 }
 
 /// The route to the other end limits the window, or where it stops growing fast.
 fn by_route(judged: &JudgedDirection<'_>) -> Option<Held> {
-    let (system, sender) = (judged.facts.sending(judged.direction), judged.sender()?);
+    let (system, sender) = (judged.facts.systems.sending(judged.direction), judged.sender()?);
     let is_limit = |(name, segments): &(&str, f64)| {
         let is_held = *name == "ssthresh" || is_held_at(sender, *segments);
         is_held && are_few(judged, sender, *segments)
@@ -111,7 +111,7 @@ fn by_route(judged: &JudgedDirection<'_>) -> Option<Held> {
 
 /// What the kernel remembers of earlier connections limits it.
 fn by_metrics(judged: &JudgedDirection<'_>) -> Option<Held> {
-    let (system, sender) = (judged.facts.sending(judged.direction), judged.sender()?);
+    let (system, sender) = (judged.facts.systems.sending(judged.direction), judged.sender()?);
     let remembered = system.text("metrics")?;
     let number = |name: &'static str| {
         let segments: f64 =
@@ -142,14 +142,14 @@ fn by_metrics(judged: &JudgedDirection<'_>) -> Option<Held> {
 fn by_control(judged: &JudgedDirection<'_>) -> Option<Held> {
     let control = judged.sender()?.congestion_control.as_deref()?;
     let (end, name) = (judged.direction.sender(), judged.direction.name());
-    let system = judged.facts.sending(judged.direction);
+    let system = judged.facts.systems.sending(judged.direction);
     let better = measured(judged);
     let is_usual = USUAL.iter().any(|usual| control.starts_with(usual));
     if is_usual && better.is_none() {
         return None;
     }
     let other = better.map_or("cubic", |(name, _)| name);
-    let tried = judged.facts.other_control.as_ref().filter(|_| judged.direction == Direction::Up);
+    let tried = judged.other_control();
     let overruled = matches!(tried, Some(OtherControl::Overruled { .. }))
         || system.text("route").is_some_and(|route| route.contains(" congctl "));
     let change = if overruled {
@@ -197,7 +197,7 @@ fn capital(end: &str) -> String {
 
 /// The congestion control that an upload is to be tried with, where one connection does not fill the path.
 pub(super) fn alternative(facts: &Facts) -> Option<&'static str> {
-    let flow = facts.up.as_ref()?;
+    let flow = facts.throughput.up.flow.as_ref()?;
     let uses = flow.sender.as_ref()?.congestion_control.as_deref().unwrap_or_default();
     let judged = JudgedDirection { facts, direction: Direction::Up, flow };
     if by_route(&judged).or_else(|| by_metrics(&judged)).is_some() {
@@ -205,5 +205,5 @@ pub(super) fn alternative(facts: &Facts) -> Option<&'static str> {
     }
     // CUBIC is everywhere, and is no worse to others.
     let candidates = if USUAL.contains(&uses) { ["bbr", "cubic"] } else { ["cubic", "bbr"] };
-    candidates.into_iter().find(|name| uses != *name && facts.here.has_congestion_control(name))
+    candidates.into_iter().find(|name| uses != *name && facts.systems.here.has_congestion_control(name))
 }

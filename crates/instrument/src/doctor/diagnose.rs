@@ -1,7 +1,7 @@
 //! From facts to causes, the one that costs most first.
 
 use super::breaks;
-use super::facts::Facts;
+use super::facts::{Facts, Logins, PathAtRest};
 use super::finding::Finding;
 use super::home;
 use super::idle_session;
@@ -23,25 +23,25 @@ use crate::flow::Direction;
 
 /// All causes, first cause first.
 pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
-    if let Some(finding) =
-        black_hole(facts).or_else(|| no_login(facts).map(|found| refusals::first(facts).unwrap_or(found)))
-    {
+    let no_login = || no_login(facts).map(|found| refusals::first(facts).unwrap_or(found));
+    let swallowed = || swallowed(&facts.path, &facts.logins);
+    if let Some(finding) = black_hole(&facts.path).or_else(swallowed).or_else(no_login) {
         // Without a login, what gets lost comes first.
-        let small = small_loss::judge(facts).filter(|_| finding.cause == "no_login");
+        let small = small_loss::judge(&facts.path, &facts.throughput).filter(|_| finding.cause == "no_login");
         return small.into_iter().chain([finding]).collect();
     }
     let mut found = Vec::new();
     refusals::judge(facts, &mut found);
-    let of_small = small_loss::judge(facts);
-    let stalled = breaks::stalled(facts).filter(|_| of_small.is_none());
+    let of_small = small_loss::judge(&facts.path, &facts.throughput);
+    let stalled = breaks::stalled(&facts.throughput).filter(|_| of_small.is_none());
     found.extend(of_small);
     let is_stalled = stalled.is_some();
     found.extend(stalled);
     if !is_stalled {
         for direction in Direction::BOTH {
-            if let Some(flow) = facts.flow(direction).filter(|flow| flow.is_significant()) {
+            if let Some(flow) = facts.throughput.significant(direction) {
                 let judged = JudgedDirection { facts, direction, flow };
-                let is_throttled = marks::is_throttled(facts, direction);
+                let is_throttled = marks::is_throttled(&facts.throughput.marks, direction);
                 let causes = throughput::causes(&judged);
                 let is_shaped = causes.iter().any(|found| found.cause == "shaper");
                 let policer = packets::policer(&judged).filter(|_| !is_shaped);
@@ -65,25 +65,28 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
                 found.extend(packets::small_packets(&judged));
             }
         }
-        marks::judge(facts, &mut found);
-        master::judge(facts, &mut found);
-        waits::disks(facts, &mut found);
+        marks::judge(&facts.throughput.marks, &mut found);
+        if let Some(master) = &facts.master {
+            master::judge(master, &facts.run.host, &mut found);
+        }
+        waits::disks(&facts.disks, &facts.throughput, &mut found);
         sftp_rates::judge(facts, &mut found);
-        waits::compression(facts, &mut found);
+        let compressed = facts.other_settings.compressed;
+        found.extend(compressed.and_then(|with| waits::compression(with, &facts.throughput)));
         memory::judge(facts, &mut found);
-        jitter::judge(facts, &mut found);
+        jitter::judge(&facts.path, &facts.throughput, &mut found);
     }
     let is_known = found.iter().any(|found| found.cause == "memory_limit") || refusals::explains_break(facts);
-    found.extend(breaks::broken_off(facts).filter(|_| !is_known));
-    waits::full_disks(facts, &mut found);
+    found.extend(breaks::broken_off(&facts.throughput, &facts.systems).filter(|_| !is_known));
+    waits::full_disks(&facts.disks, &mut found);
     logins::logins(facts, &mut found);
     waits::shell(facts, &mut found);
     waits::sftp(facts, &mut found);
-    found.extend(waits::no_sftp(facts));
-    found.extend(packets::answered_on_the_way(facts));
+    found.extend(waits::no_sftp(&facts.sftp));
+    found.extend(packets::answered_on_the_way(&facts.path));
     found.extend(home::slow_home(facts));
-    waits::noise(facts, &mut found);
-    idle_session::judge(facts, &mut found);
+    found.extend(waits::noise(&facts.systems.there));
+    found.extend(facts.idle_session.as_ref().and_then(idle_session::judge));
     // Stable: at equal weight, what was judged first stays first.
     found.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     found
@@ -91,15 +94,14 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
 
 /// Returns whether several connections are faster than one, and a flow showed no cause.
 pub(super) fn one_is_not_enough(facts: &Facts, direction: Direction) -> bool {
-    let Some(flow) = facts.flow(direction).filter(|flow| flow.is_significant()) else { return false };
+    let Some(flow) = facts.throughput.significant(direction) else { return false };
     let causes = throughput::causes(&JudgedDirection { facts, direction, flow });
     causes.iter().any(|found| found.cause == "congestion_control")
 }
 
-fn black_hole(facts: &Facts) -> Option<Finding> {
-    let Some(segments) = facts.segments.filter(|segments| segments.is_black_hole()) else {
-        return swallowed(facts);
-    };
+/// Finds packets to the server that the path swallows for their size.
+fn black_hole(path: &PathAtRest) -> Option<Finding> {
+    let segments = path.segments.filter(|segments| segments.is_black_hole())?;
     let mtu = segments.path_mtu();
     Some(Finding {
         cause: "mtu_black_hole",
@@ -122,8 +124,8 @@ fn black_hole(facts: &Facts) -> Option<Finding> {
 }
 
 /// Diagnoses packets that are swallowed on the way from the server alone.
-fn swallowed(facts: &Facts) -> Option<Finding> {
-    let segments = facts.swallowed?;
+fn swallowed(path: &PathAtRest, logins: &Logins) -> Option<Finding> {
+    let segments = path.swallowed?;
     let mtu = segments.path_mtu();
     Some(Finding {
         cause: "mtu_black_hole",
@@ -137,7 +139,7 @@ fn swallowed(facts: &Facts) -> Option<Finding> {
                  on {}",
                 segments.passes, segments.offered
             ),
-            match facts.logins.is_empty() {
+            match logins.timed.is_empty() {
                 true => "logins end with a key exchange of small packets only".to_owned(),
                 false => "nothing of a download arrived".to_owned(),
             },
@@ -150,8 +152,8 @@ fn swallowed(facts: &Facts) -> Option<Finding> {
 }
 
 fn no_login(facts: &Facts) -> Option<Finding> {
-    let why = facts.no_login.as_ref()?;
-    if let Some(socket) = &facts.silent_agent {
+    let why = facts.logins.failure.as_ref()?;
+    if let Some(socket) = &facts.logins.silent_agent {
         return Some(Finding {
             cause: "agent",
             title: "This machine's authentication agent does not answer: logins wait for it.".to_owned(),
@@ -182,7 +184,7 @@ fn no_login(facts: &Facts) -> Option<Finding> {
     }
     Some(Finding {
         cause: "no_login",
-        title: if facts.is_proxied {
+        title: if facts.path.is_proxied {
             "No login was completed through the jump host or proxy command.".to_owned()
         } else {
             "The server greets, but no login was completed.".to_owned()

@@ -5,7 +5,7 @@ use super::budget;
 use super::congestion;
 use super::delays;
 use super::diagnose::one_is_not_enough;
-use super::facts::{BelowPolicer, CLOSED, Facts, OtherCipher, OtherControl, RunSettings};
+use super::facts::{BelowPolicer, CLOSED, Facts, Logins, OtherCipher, OtherControl, RunSettings};
 use super::instruments::{Instruments, Login, PLAIN, Place, TOGETHER, Transfer, one_flow, prepared_flow};
 use super::jitter;
 use super::jump;
@@ -34,9 +34,10 @@ const LONG_LOGINS: f64 = 8.0;
 pub(super) fn gather<I: Instruments>(instruments: &mut I, wanted: &RunSettings) -> Result<Facts, Fault> {
     let mut facts = Facts::default();
     measure(instruments, wanted, &mut facts)?;
-    facts.refused = instruments.refused() + facts.reached.as_ref().map_or(0, |reached| reached.refused);
-    (facts.logins_made, facts.turned_away) = instruments.logins();
-    facts.steps = instruments.steps();
+    facts.refusals.connections =
+        instruments.refused() + facts.path.reached.as_ref().map_or(0, |reached| reached.refused);
+    (facts.refusals.logins_made, facts.refusals.turned_away) = instruments.logins();
+    facts.run.steps = instruments.steps();
     Ok(facts)
 }
 
@@ -46,35 +47,35 @@ fn measure<I: Instruments>(
     facts: &mut Facts,
 ) -> Result<(), Fault> {
     let settings = instruments.settings();
-    (facts.host, facts.rate_limit) = (settings.host, settings.rate_limit);
+    (facts.run.host, facts.throughput.rate_limit) = (settings.host, settings.rate_limit);
     if settings.is_direct {
         instruments.begin_step("path");
         let reached = instruments.reach()?;
-        facts.segments = instruments.segments(&reached);
-        facts.reached = Some(reached);
+        facts.path.segments = instruments.segments(&reached);
+        facts.path.reached = Some(reached);
         // A login would wait for packets that never arrive.
-        if facts.segments.is_some_and(|segments| segments.is_black_hole()) {
-            facts.no_login = Some("not tried: its packets would be lost".to_owned());
+        if facts.path.segments.is_some_and(|segments| segments.is_black_hole()) {
+            facts.logins.failure = Some("not tried: its packets would be lost".to_owned());
             return Ok(());
         }
     } else {
-        facts.is_proxied = true;
-        facts.missing.push("the path below TCP: the host is reached through a proxy".to_owned());
+        facts.path.is_proxied = true;
+        facts.run.missing.push("the path below TCP: the host is reached through a proxy".to_owned());
     }
-    facts.here = instruments.here(facts.reached.as_ref());
+    facts.systems.here = instruments.here(facts.path.reached.as_ref());
     instruments.begin_step("login");
     let mut first = instruments.prepare(Place::Server, &PLAIN, true);
     match swallowed::first_login(instruments, facts, &mut first) {
         Ok(login) => {
-            (facts.offers, facts.server) = (login.offers, login.server);
-            (facts.cipher, facts.mac) = (login.cipher, login.mac);
-            facts.logins.push(login.stages);
+            (facts.logins.offers, facts.negotiated.server) = (login.offers, login.server);
+            (facts.negotiated.cipher, facts.negotiated.mac) = (login.cipher, login.mac);
+            facts.logins.timed.push(login.stages);
         }
         Err(failure) if !failure.is_path => return Err(failure.fault),
         Err(failure) => {
-            facts.no_login = Some(words(&failure));
+            facts.logins.failure = Some(words(&failure));
             if failure.is_late() {
-                facts.silent_agent = instruments.silent_agent();
+                facts.logins.silent_agent = instruments.silent_agent();
             }
             return Ok(());
         }
@@ -83,11 +84,11 @@ fn measure<I: Instruments>(
     let connections = at_rest(instruments, facts, first, second)?;
     let Some(connections) = connections else { return Ok(()) };
     if let Err(why) = flows(instruments, wanted, facts, connections) {
-        facts.missing.push(format!("some of the transfers: {why}"));
-        facts.broken = Some(lh_client::sanitise(&why.to_string()));
+        facts.run.missing.push(format!("some of the transfers: {why}"));
+        facts.throughput.broken = Some(lh_client::sanitise(&why.to_string()));
         let mut again = instruments.prepare(Place::Server, &PLAIN, false);
         if let Ok(there) = instruments.system(&mut again) {
-            facts.memory_at_end = there.memory();
+            facts.systems.memory_at_end = there.memory();
         }
     }
     master::measure(instruments, facts);
@@ -113,71 +114,73 @@ fn at_rest<I: Instruments>(
     mut second: I::Connection,
 ) -> Result<Option<[I::Connection; 2]>, Fault> {
     instruments.begin_step("round trips");
-    facts.idle = instruments.pings(&mut first, PING_COUNT);
-    if facts.answered_on_the_way().is_some() {
-        facts.idle.extend(instruments.pings(&mut first, PING_COUNT));
+    facts.path.pings = instruments.pings(&mut first, PING_COUNT);
+    if facts.path.answered_on_the_way().is_some() {
+        facts.path.pings.extend(instruments.pings(&mut first, PING_COUNT));
     }
-    if jitter::is_in_doubt(&facts.idle) {
+    if jitter::is_in_doubt(&facts.path.pings) {
         let mut waited = Vec::new();
         for connection in [&mut first, &mut second] {
             let before = instruments.turn_waits(connection);
-            facts.idle.extend(instruments.pings(connection, PING_COUNT));
+            facts.path.pings.extend(instruments.pings(connection, PING_COUNT));
             waited.push(before.of_message(&instruments.turn_waits(connection)));
         }
-        facts.idle_waited = waited.iter().copied().sum::<Option<f64>>().map(|sum| sum / waited.len() as f64);
+        facts.path.pings_waited =
+            waited.iter().copied().sum::<Option<f64>>().map(|sum| sum / waited.len() as f64);
     }
-    if facts.idle.is_empty() {
-        facts.missing.push("round trips of small messages: none was answered in 3 s".to_owned());
+    if facts.path.pings.is_empty() {
+        facts.run.missing.push("round trips of small messages: none was answered in 3 s".to_owned());
     }
     let system = instruments.system(&mut first);
     if let Ok(there) = &system {
-        facts.there = there.clone();
+        facts.systems.there = there.clone();
         instruments.begin_step("shell");
         let round_trip = facts.round_trip();
         let found = instruments.at_rest(&mut first, there, round_trip);
         if let Some(why) = found.shell_missing {
-            facts.missing.push(format!("the start of an interactive shell: {why}"));
-            facts.session_refusal = Some(why).filter(|why| refusals::is_of_session(why));
+            facts.run.missing.push(format!("the start of an interactive shell: {why}"));
+            facts.refusals.session = Some(why).filter(|why| refusals::is_of_session(why));
         }
         facts.shell = Some(found.shell);
-        (facts.sftp, facts.sftp_refusal, facts.home) = (found.sftp, found.sftp_refusal, found.home);
-        (facts.reverse_lookup, facts.user_lookup) = (found.reverse_lookup, found.user_lookup);
+        (facts.sftp.starts, facts.sftp.refusal, facts.logins.home) =
+            (found.sftp, found.sftp_refusal, found.home);
+        (facts.logins.reverse_lookup, facts.logins.user_lookup) = (found.reverse_lookup, found.user_lookup);
     }
-    facts.small_packets = instruments.small_packets(&mut first);
+    facts.path.small_packets = instruments.small_packets(&mut first);
     instruments.begin_step("another login");
-    let agent_key = add_login(facts, instruments.login(&mut second)?);
+    let agent_key = add_login(&mut facts.logins, instruments.login(&mut second)?);
     instruments.begin_idle();
     // A third login tells a hiccup from a habit, if there is time.
     let mut suspicious = Vec::new();
     logins::logins(facts, &mut suspicious);
     let is_in_doubt = !suspicious.is_empty() || logins::may_lose_first_packets(facts);
-    if is_in_doubt && of_logins(facts) < LONG_LOGINS {
+    if is_in_doubt && facts.logins.seconds() < LONG_LOGINS {
         instruments.begin_step("a third login");
         let mut third = instruments.prepare(Place::Server, &PLAIN, true);
-        add_login(facts, instruments.login(&mut third)?);
+        add_login(&mut facts.logins, instruments.login(&mut third)?);
     }
     // What a busy machine adds to some logins is told from a short delay of each.
-    while logins::may_be_noticed(facts)
-        && facts.logins.len() < delays::OFTEN
-        && of_logins(facts) < LONG_LOGINS
+    while logins::may_be_noticed(&facts.logins, facts.round_trip())
+        && facts.logins.timed.len() < delays::OFTEN
+        && facts.logins.seconds() < LONG_LOGINS
     {
-        let number = if facts.logins.len() == 2 { "a third" } else { "a fourth" };
+        let number = if facts.logins.timed.len() == 2 { "a third" } else { "a fourth" };
         instruments.begin_step(&format!("{number} login"));
         let mut another = instruments.prepare(Place::Server, &PLAIN, true);
-        add_login(facts, instruments.login(&mut another)?);
+        add_login(&mut facts.logins, instruments.login(&mut another)?);
     }
-    if let Some(key) = agent_key.filter(|_| logins::may_be_signing(facts)) {
+    if let Some(key) = agent_key.filter(|_| logins::may_be_signing(&facts.logins, facts.round_trip())) {
         instruments.begin_step("the agent");
-        facts.agent_signing = instruments.agent_signing(&key);
+        facts.logins.agent_signing = instruments.agent_signing(&key);
     }
     match system {
         Ok(_) => Ok(Some([first, second])),
         Err(why) => {
             let why = why.to_string();
             if CLOSED.iter().any(|words| why.contains(words)) {
-                facts.broken = Some(lh_client::sanitise(&why));
+                facts.throughput.broken = Some(lh_client::sanitise(&why));
             }
-            facts.missing.push(format!(
+            facts.run.missing.push(format!(
                 "what needs a command at the server, transfers among it: {why}. What holds up copies over SFTP, lhscp -v \
                  says at their end"
             ));
@@ -186,15 +189,10 @@ fn at_rest<I: Instruments>(
     }
 }
 
-/// Time of all logins, seconds.
-fn of_logins(facts: &Facts) -> f64 {
-    facts.logins.iter().flatten().map(|(_, seconds)| seconds).sum()
-}
-
 /// Adds a login; returns what the log says of the agent's key that it used.
-fn add_login(facts: &mut Facts, login: Login) -> Option<String> {
-    facts.logins.push(login.stages);
-    facts.offers = facts.offers.max(login.offers);
+fn add_login(logins: &mut Logins, login: Login) -> Option<String> {
+    logins.timed.push(login.stages);
+    logins.offers = logins.offers.max(login.offers);
     login.agent_key
 }
 
@@ -213,9 +211,9 @@ fn flows<I: Instruments>(
             _ => one_flow(instruments, Place::Server, &[], &transfer)?,
         };
         // Where small packets get lost, what asks for the download may have been among them.
-        if direction == Direction::Down && swallowed::is_silent(&flow) && !small_loss::are_lost(facts) {
-            facts.swallowed = swallowed::search(instruments, facts);
-            if facts.swallowed.is_some() {
+        if direction == Direction::Down && swallowed::is_silent(&flow) && !small_loss::are_lost(&facts.path) {
+            facts.path.swallowed = swallowed::search(instruments, facts);
+            if facts.path.swallowed.is_some() {
                 return Ok(());
             }
         }
@@ -233,9 +231,9 @@ fn flows<I: Instruments>(
             flow.add_losses(&again);
         }
         if !flow.server_groups.is_empty() {
-            facts.memory_at_end = flow.server_groups.clone();
+            facts.systems.memory_at_end = flow.server_groups.clone();
         }
-        *facts.flow_mut(direction) = Some(flow);
+        facts.throughput.of_mut(direction).flow = Some(flow);
     }
     // The connections of the comparisons are set up while the disks are measured.
     let together =
@@ -246,7 +244,7 @@ fn flows<I: Instruments>(
     disks(instruments, wanted, facts);
     several(instruments, facts, together);
     sftp_rates::measure(instruments, wanted, facts, for_file);
-    if facts.is_proxied {
+    if facts.path.is_proxied {
         jump::measure(instruments, facts);
     }
     // A cause that one flow did not show may show in another.
@@ -258,7 +256,7 @@ fn flows<I: Instruments>(
                 continue;
             }
             let again = one_flow(instruments, Place::Server, &[], &transfer)?;
-            if let Some(flow) = facts.flow_mut(direction) {
+            if let Some(flow) = &mut facts.throughput.of_mut(direction).flow {
                 flow.add_losses(&again);
             }
         }
@@ -266,7 +264,7 @@ fn flows<I: Instruments>(
     other_settings(instruments, facts)?;
     // Connections with other marks may be what the path drops, so their failure is no failure of the path.
     if let Err(why) = marks::measure(instruments, facts, marks) {
-        facts.missing.push(format!("the marks of uploads (IPQoS): {why}"));
+        facts.run.missing.push(format!("the marks of uploads (IPQoS): {why}"));
     }
     other_cipher(instruments, facts);
     Ok(())
@@ -276,7 +274,7 @@ fn flows<I: Instruments>(
 fn several<I: Instruments>(instruments: &mut I, facts: &mut Facts, mut connections: Vec<I::Connection>) {
     for direction in Direction::BOTH {
         let name = direction.name();
-        let alone = facts.flow(direction).map_or(0.0, |flow| flow.rate);
+        let alone = facts.throughput.rate(direction);
         let transfer = Transfer::compared(direction, facts.round_trip(), alone);
         let step = format!("{name} over {TOGETHER} connections");
         if !budget::begin(instruments, facts, &step, transfer.time.as_secs_f64()) {
@@ -287,15 +285,12 @@ fn several<I: Instruments>(instruments: &mut I, facts: &mut Facts, mut connectio
         let flows = flows.filter(|flows| flows.iter().all(|flow| flow.rate > 0.0));
         let rate = flows.map(|flows| flows.iter().map(|flow| flow.rate).sum());
         if rate.is_none() {
-            facts.missing.push(format!(
+            facts.run.missing.push(format!(
                 "{name}s over {TOGETHER} connections at a time, with which each is compared: one was refused or broke off \
                  (MaxStartups, PerSourceMaxStartups, a firewall)"
             ));
         }
-        match direction {
-            Direction::Up => facts.up_together = rate,
-            Direction::Down => facts.down_together = rate,
-        }
+        facts.throughput.of_mut(direction).together = rate;
     }
 }
 
@@ -310,15 +305,15 @@ fn other_settings<I: Instruments>(instruments: &mut I, facts: &mut Facts) -> Res
             one_flow(instruments, Place::Server, &with, &full),
         ];
         // The better one, so that a moment's load is no fault of it.
-        facts.compressed =
+        facts.other_settings.compressed =
             rates.into_iter().flatten().filter(Flow::is_significant).map(|flow| flow.rate).reduce(f64::max);
     }
-    let rekeys_often = facts.up.as_ref().is_some_and(|flow| flow.rekeys >= MANY_REKEYS);
+    let rekeys_often = facts.throughput.up.flow.as_ref().is_some_and(|flow| flow.rekeys >= MANY_REKEYS);
     if rekeys_often && budget::begin(instruments, facts, "fewer key exchanges", time) {
         let other = one_flow(instruments, Place::Server, &[("RekeyLimit", "default none")], &full);
         // A run that exchanged keys as often shows nothing: the server's own limit applies.
         let is_fewer = |flow: &Flow| flow.is_significant() && flow.rekeys < MANY_REKEYS;
-        facts.without_rekeys = other.ok().filter(is_fewer).map(|flow| flow.rate);
+        facts.other_settings.without_rekeys = other.ok().filter(is_fewer).map(|flow| flow.rate);
     }
     below_policer(instruments, facts);
     other_control(instruments, facts);
@@ -328,12 +323,13 @@ fn other_settings<I: Instruments>(instruments: &mut I, facts: &mut Facts) -> Res
 /// An upload with another congestion control, where the one in use may be the limit.
 fn other_control<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     // Segments that a full queue has dropped explain no rate.
-    let is_lossy = facts.up.as_ref().is_some_and(|flow| {
+    let is_lossy = facts.throughput.up.flow.as_ref().is_some_and(|flow| {
         flow.loss().is_some_and(|loss| loss > 0.0005) && losses_may_limit(flow, facts.round_trip())
     });
-    let uses = facts.up.as_ref().and_then(|flow| flow.sender.as_ref()?.congestion_control.clone());
+    let uses =
+        facts.throughput.up.flow.as_ref().and_then(|flow| flow.sender.as_ref()?.congestion_control.clone());
     let name = if is_lossy {
-        let has_bbr = facts.here.has_congestion_control("bbr") && uses.as_deref() != Some("bbr");
+        let has_bbr = facts.systems.here.has_congestion_control("bbr") && uses.as_deref() != Some("bbr");
         has_bbr.then_some("bbr")
     } else {
         congestion::alternative(facts).filter(|_| one_is_not_enough(facts, Direction::Up))
@@ -343,11 +339,11 @@ fn other_control<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     if !budget::begin(instruments, facts, "another congestion control", time.as_secs_f64()) {
         return;
     }
-    let alone = facts.up.as_ref().map_or(0.0, |flow| flow.rate);
+    let alone = facts.throughput.rate(Direction::Up);
     let transfer = Transfer::compared(Direction::Up, facts.round_trip(), alone);
     let transfer = Transfer { time, ..transfer };
     let other = one_flow(instruments, Place::Server, &[("TcpCongestion", name)], &transfer);
-    facts.other_control = other.ok().filter(Flow::is_significant).and_then(|flow| {
+    facts.other_settings.congestion_control = other.ok().filter(Flow::is_significant).and_then(|flow| {
         let used = flow.sender?.congestion_control?;
         let name = name.to_owned();
         Some(match used == name {
@@ -361,7 +357,7 @@ fn other_control<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
 /// connection: a policer then drops nothing, and a path that loses packets by chance loses as many.
 fn below_policer<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     const PART: f64 = 0.8;
-    let limit = facts.up.as_ref().map_or(0.0, |flow| flow.rate) * PART;
+    let limit = facts.throughput.rate(Direction::Up) * PART;
     let transfer = Transfer::full(Direction::Up, facts.round_trip());
     let name = "upload below the rate";
     if !seems_policed(facts) || !budget::begin(instruments, facts, name, transfer.time.as_secs_f64()) {
@@ -369,7 +365,7 @@ fn below_policer<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     }
     let flow = one_flow(instruments, Place::Server, &[("TcpPacing", &pacing(limit))], &transfer);
     let flow = flow.ok().filter(Flow::is_significant);
-    facts.below_policer =
+    facts.other_settings.below_policer =
         flow.and_then(|flow| Some(BelowPolicer { limit, rate: flow.rate, lost: flow.loss()? }));
 }
 
@@ -377,15 +373,17 @@ fn other_cipher<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     const FASTEST: &str = "aes128-gcm@openssh.com";
     let used = |flow: &Flow| flow.client_cpu.unwrap_or(0.0).max(flow.server_cpu.unwrap_or(0.0));
     let full = Transfer::full(Direction::Up, facts.round_trip());
-    let is_busy = facts.up.as_ref().map_or(0.0, used) > 0.8 && facts.cipher != FASTEST;
+    let is_busy =
+        facts.throughput.up.flow.as_ref().map_or(0.0, used) > 0.8 && facts.negotiated.cipher != FASTEST;
     if is_busy && budget::begin(instruments, facts, "another cipher", full.time.as_secs_f64()) {
         let name = FASTEST.to_owned();
-        facts.other_cipher = match one_flow(instruments, Place::Server, &[("Ciphers", FASTEST)], &full) {
-            Ok(flow) => flow.is_significant().then_some(OtherCipher::Measured { name, rate: flow.rate }),
-            Err(fault) => {
-                fault.to_string().contains("no matching cipher").then_some(OtherCipher::Refused { name })
-            }
-        };
+        facts.other_settings.cipher =
+            match one_flow(instruments, Place::Server, &[("Ciphers", FASTEST)], &full) {
+                Ok(flow) => flow.is_significant().then_some(OtherCipher::Measured { name, rate: flow.rate }),
+                Err(fault) => {
+                    fault.to_string().contains("no matching cipher").then_some(OtherCipher::Refused { name })
+                }
+            };
     }
 }
 
@@ -394,14 +392,14 @@ fn disks<I: Instruments>(instruments: &mut I, wanted: &RunSettings, facts: &mut 
     let [here, there] = instruments.disks(wanted, [true, true]);
     for (end, measured) in [("this machine", here), ("the server", there)] {
         match measured {
-            Some(Ok(disk)) if end == "the server" => facts.disk_there = Some(disk),
-            Some(Ok(disk)) => facts.disk_here = Some(disk),
+            Some(Ok(disk)) if end == "the server" => facts.disks.there = Some(disk),
+            Some(Ok(disk)) => facts.disks.here = Some(disk),
             Some(Err(error)) => {
                 let why = error.to_string();
                 if refusals::is_of_session(&why) {
-                    facts.session_refusal = Some(why.clone());
+                    facts.refusals.session = Some(why.clone());
                 }
-                facts.missing.push(format!("the disk of {end}: {why}"));
+                facts.run.missing.push(format!("the disk of {end}: {why}"));
             }
             None => {}
         }
@@ -411,9 +409,9 @@ fn disks<I: Instruments>(instruments: &mut I, wanted: &RunSettings, facts: &mut 
 /// Measures a disk by itself where it is slower than the path that brings and takes data, and keeps the
 /// better figures: what else writes now is no fault of the disk.
 fn slow_disks<I: Instruments>(instruments: &mut I, wanted: &RunSettings, facts: &mut Facts) {
-    let [up, down] = Direction::BOTH.map(|direction| facts.best_rate(direction).unwrap_or(0.0));
+    let [up, down] = Direction::BOTH.map(|direction| facts.throughput.best_rate(direction).unwrap_or(0.0));
     for (ends, brings, takes) in [([true, false], down, up), ([false, true], up, down)] {
-        let disk = if ends[0] { &facts.disk_here } else { &facts.disk_there };
+        let disk = if ends[0] { &facts.disks.here } else { &facts.disks.there };
         let is_slow = |disk: &&Disk| disk.rate < brings || disk.read_rate.is_some_and(|rate| rate < takes);
         let Some(disk) = disk.as_ref().filter(|disk| disk.is_measured()).filter(is_slow) else { continue };
         let reads = disk.read_rate.map_or(0.0, |rate| disk.bytes / rate.max(1.0));
@@ -422,7 +420,7 @@ fn slow_disks<I: Instruments>(instruments: &mut I, wanted: &RunSettings, facts: 
             continue;
         }
         let again = instruments.disks(wanted, ends).into_iter().flatten().next();
-        let disk = if ends[0] { &mut facts.disk_here } else { &mut facts.disk_there };
+        let disk = if ends[0] { &mut facts.disks.here } else { &mut facts.disks.there };
         if let (Some(disk), Some(Ok(again))) = (disk.as_mut(), again) {
             disk.rate = disk.rate.max(again.rate);
             disk.read_rate = [disk.read_rate, again.read_rate].into_iter().flatten().reduce(f64::max);

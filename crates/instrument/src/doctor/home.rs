@@ -1,7 +1,7 @@
 //! A home directory whose file system answers slowly: it holds up the login, which reads the keys in it, and
 //! the shell, which reads its start-up files.
 
-use super::facts::{Facts, Home};
+use super::facts::{Facts, Home, Logins};
 use super::finding::{Finding, weight_of_time};
 use crate::command::quoted;
 use crate::stage::Stage;
@@ -16,26 +16,26 @@ const OF_STAGE: f64 = 4.0;
 const OF_SHELL: f64 = 1.5;
 
 /// The home directory, where it is slow.
-fn slow(facts: &Facts) -> Option<(&Home, f64)> {
-    let home = facts.home.as_ref().filter(|home| home.files > 0)?;
+fn slow(logins: &Logins) -> Option<(&Home, f64)> {
+    let home = logins.home.as_ref().filter(|home| home.files > 0)?;
     let each = home.seconds / home.files as f64;
     (each >= SLOW_FILE && home.seconds > THAN_ELSEWHERE * home.elsewhere).then_some((home, each))
 }
 
 /// Returns whether the time of a stage beyond its round trips is that of opening files of the home directory.
-pub(super) fn explains_stage(facts: &Facts, stage: Stage, excess: f64) -> bool {
+pub(super) fn explains_stage(logins: &Logins, stage: Stage, excess: f64) -> bool {
     let reads_keys = matches!(stage, Stage::Credential | Stage::Approval);
-    reads_keys && slow(facts).is_some_and(|(_, each)| (0.5 * each..=OF_STAGE * each).contains(&excess))
+    reads_keys && slow(logins).is_some_and(|(_, each)| (0.5 * each..=OF_STAGE * each).contains(&excess))
 }
 
 /// Seconds of a shell's start that its files take to open; 0 where the home directory is fast.
-pub(super) fn part_of_shell(facts: &Facts) -> f64 {
-    slow(facts).map_or(0.0, |(home, _)| OF_SHELL * home.seconds)
+pub(super) fn part_of_shell(logins: &Logins) -> f64 {
+    slow(logins).map_or(0.0, |(home, _)| OF_SHELL * home.seconds)
 }
 
 /// The finding about the home directory.
 pub(super) fn slow_home(facts: &Facts) -> Option<Finding> {
-    let (home, each) = slow(facts)?;
+    let (home, each) = slow(&facts.logins)?;
     let round_trip = facts.round_trip();
     let mut evidence = vec![format!(
         "opening {} of its files that logins read took {}, as many of /etc {}",
@@ -46,9 +46,9 @@ pub(super) fn slow_home(facts: &Facts) -> Option<Finding> {
     evidence.extend(home.file_system.as_ref().map(|name| format!("file system and source there: {name}")));
     let mut login = 0.0;
     for stage in [Stage::Credential, Stage::Approval] {
-        let Some(took) = facts.stage(stage) else { continue };
+        let Some(took) = facts.logins.stage(stage) else { continue };
         let excess = took - stage.round_trips() * round_trip;
-        if explains_stage(facts, stage, excess) {
+        if explains_stage(&facts.logins, stage, excess) {
             login += excess;
             evidence.push(format!("{} took {}", stage.words(), time(took)));
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use lh_client::{SessionSetup, Start};
 
-use super::facts::{Facts, Idle, IdleEnd};
+use super::facts::{Idle, IdleEnd};
 use super::finding::Finding;
 use crate::command::sh;
 use crate::shell::SHORT;
@@ -96,11 +96,10 @@ fn run(target: &Target, stops: &Arc<AtomicBool>) -> Option<Idle> {
 }
 
 /// Finds connections that do not survive a time without traffic.
-pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
-    let Some(Idle { seconds, end }) = &facts.idle_session else { return };
+pub(super) fn judge(Idle { seconds, end }: &Idle) -> Option<Finding> {
     let long = time(*seconds);
     let (title, evidence) = match end {
-        IdleEnd::Answered => return,
+        IdleEnd::Answered => return None,
         IdleEnd::Closed(words) => (
             format!("A connection that is idle is closed after {long}."),
             format!("nothing was sent over a session for {long}; then: {words}"),
@@ -116,7 +115,7 @@ pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
         ),
     };
     let interval = (seconds / 3.0).max(1.0).floor();
-    out.push(Finding {
+    Some(Finding {
         cause: "idle_timeout",
         title,
         evidence: vec![evidence],
@@ -130,5 +129,5 @@ pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
                 .to_owned(),
         ],
         weight: 40.0,
-    });
+    })
 }

@@ -1,9 +1,8 @@
 //! Round trips that vary although nothing is transferred (jitter).
 
-use super::facts::Facts;
+use super::facts::{PathAtRest, Throughput};
 use super::finding::{Finding, weight_of_time};
 use super::stopped;
-use crate::flow::Direction;
 use crate::stats::{lowest, median, time};
 
 /// Round trips for a verdict, and those for the question whether to measure more.
@@ -64,30 +63,30 @@ pub(super) fn is_in_doubt(idle: &[f64]) -> bool {
 }
 
 /// The round trips without load, where they vary much.
-pub(super) fn spread(facts: &Facts) -> Option<Spread> {
-    Spread::of(&facts.idle, LEAST).filter(Spread::varies)
+pub(super) fn spread(path: &PathAtRest) -> Option<Spread> {
+    Spread::of(&path.pings, LEAST).filter(Spread::varies)
 }
 
 /// Returns whether both ends' waits for a processor are most of the time by which small messages are late;
 /// `None` where they are not known.
-fn is_of_processors(facts: &Facts, shortest: f64) -> Option<bool> {
-    let waited = facts.idle_waited?;
-    let late = facts.idle.iter().map(|took| took - shortest).sum::<f64>() / facts.idle.len().max(1) as f64;
+fn is_of_processors(path: &PathAtRest, shortest: f64) -> Option<bool> {
+    let waited = path.pings_waited?;
+    let late = path.pings.iter().map(|took| took - shortest).sum::<f64>() / path.pings.len().max(1) as f64;
     let (part, least) = STEADY;
     let left = late - waited;
     Some(left < LEFT * late || left < (part * shortest).max(least))
 }
 
 /// The finding; none where a processor, also that of a jump host, explains late answers.
-pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
-    let Some(Spread { shortest, usual, long }) = spread(facts) else { return };
-    let of_processors = is_of_processors(facts, shortest);
+pub(super) fn judge(path: &PathAtRest, throughput: &Throughput, found: &mut Vec<Finding>) {
+    let Some(Spread { shortest, usual, long }) = spread(path) else { return };
+    let of_processors = is_of_processors(path, shortest);
     let explains = |finding: &Finding| {
         finding.cause == "jump_host" || (of_processors.is_none() && finding.cause.starts_with("processor"))
     };
     // On a busy machine, small messages may wait for their turn, too, although a path that is full limits the
     // transfers. A process that only answers them waits less than one that moves data.
-    let flows = || Direction::BOTH.into_iter().filter_map(|direction| facts.flow(direction));
+    let flows = || throughput.flows();
     let turns = || flows().flat_map(|flow| [flow.client_turns, flow.server_turns]).flatten();
     let stolen = || flows().flat_map(|flow| [flow.client_stolen, flow.server_stolen]).flatten();
     let is_busy = of_processors.unwrap_or_else(|| turns().any(|turns| turns.waited >= WAITED))
@@ -112,12 +111,12 @@ pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
     let mut evidence = vec![format!(
         "of {} small messages on idle connections, the fastest was answered after {}, half of them after {}, nine of ten \
          after {}",
-        facts.idle.len(),
+        path.pings.len(),
         time(shortest),
         time(usual),
         time(long)
     )];
-    evidence.extend(facts.idle_waited.map(|waited| {
+    evidence.extend(path.pings_waited.map(|waited| {
         format!("for each of them, both ends waited {} for their turn at a processor", time(waited))
     }));
     if held_up.is_some() {

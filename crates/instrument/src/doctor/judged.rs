@@ -1,6 +1,6 @@
 //! One direction of the path under judgement, and what all verdicts on it use.
 
-use super::facts::Facts;
+use super::facts::{Facts, OtherControl};
 use super::finding::weight_of_factor;
 use crate::flow::{Direction, Flow, Sender};
 use crate::stats::{rate, time};
@@ -17,15 +17,15 @@ pub(super) struct JudgedDirection<'a> {
     pub(super) flow: &'a Flow,
 }
 
-impl JudgedDirection<'_> {
+impl<'a> JudgedDirection<'a> {
     /// How many times faster several connections together are.
     pub(super) fn factor(&self) -> Option<f64> {
-        let together = self.facts.together(self.direction)?;
+        let together = self.facts.throughput.together(self.direction)?;
         (self.flow.rate > 0.0).then(|| together / self.flow.rate)
     }
 
     pub(super) fn gain(&self) -> String {
-        match (self.factor(), self.facts.together(self.direction)) {
+        match (self.factor(), self.facts.throughput.together(self.direction)) {
             (Some(factor), Some(together)) if factor >= EACH_IS_LIMITED => format!(
                 "at least {factor:.1} times: four connections together moved {} at the same path",
                 rate(together)
@@ -51,6 +51,12 @@ impl JudgedDirection<'_> {
     /// Bytes under way at the measured rate.
     pub(super) fn in_flight(&self) -> f64 {
         self.flow.rate * self.facts.round_trip()
+    }
+
+    /// Result of an upload with another congestion control; upload only.
+    pub(super) fn other_control(&self) -> Option<&'a OtherControl> {
+        let tried = self.facts.other_settings.congestion_control.as_ref();
+        tried.filter(|_| self.direction == Direction::Up)
     }
 
     pub(super) fn sender(&self) -> Option<&Sender> {

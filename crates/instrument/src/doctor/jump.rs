@@ -1,7 +1,7 @@
 //! The way to a jump host by itself: which of the two ways limits what goes through it.
 
 use super::budget;
-use super::facts::{Facts, JumpHost};
+use super::facts::{DirectionThroughput, Facts, JumpHost, PathAtRest, Run, Systems, Throughput};
 use super::finding::{Finding, weight_of_factor};
 use super::instruments::{Instruments, PLAIN, Place, Transfer, one_flow, prepared_flow};
 use super::judged::JudgedDirection;
@@ -27,19 +27,19 @@ pub(super) fn measure<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     }
     match measure_alone(instruments, facts) {
         Ok(measured) => facts.jump_host = Some(JumpHost { name, ..measured }),
-        Err(why) => facts.missing.push(format!("the way to the jump host {name} by itself: {why}")),
+        Err(why) => facts.run.missing.push(format!("the way to the jump host {name} by itself: {why}")),
     }
 }
 
 fn measure_alone<I: Instruments>(instruments: &mut I, facts: &mut Facts) -> Result<JumpHost, Fault> {
     let [mut first, second] = [(); 2].map(|()| instruments.prepare(Place::JumpHost, &PLAIN, false));
     instruments.login(&mut first)?;
-    let idle = instruments.pings(&mut first, PING_COUNT);
+    let pings = instruments.pings(&mut first, PING_COUNT);
     let there: System = instruments.system(&mut first)?;
     let (up, up_through) = both(instruments, facts, Direction::Up, first)?;
     let (down, down_through) = both(instruments, facts, Direction::Down, second)?;
     let (up, down) = (Some(up), Some(down));
-    Ok(JumpHost { name: String::new(), idle, there, up, down, up_through, down_through })
+    Ok(JumpHost { name: String::new(), pings, there, up, down, up_through, down_through })
 }
 
 /// A transfer to the jump host alone, and the rate through it. Once more where they differ: then the slower
@@ -52,7 +52,7 @@ fn both<I: Instruments>(
 ) -> Result<(Flow, f64), Fault> {
     let transfer = Transfer::judged(direction, facts.round_trip());
     let mut alone = prepared_flow(instruments, connection, &transfer)?;
-    let mut through = facts.flow(direction).map_or(0.0, |flow| flow.rate);
+    let mut through = facts.throughput.rate(direction);
     let seconds = 2.0 * transfer.time.as_secs_f64();
     if alone.rate >= BEHIND * through && budget::begin(instruments, facts, "the jump host, again", seconds) {
         through = through.max(one_flow(instruments, Place::Server, &[], &transfer)?.rate);
@@ -76,7 +76,7 @@ pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let alone = jump_host.flow(direction).filter(|flow| flow.is_significant())?;
     let through = jump_host.through(direction);
     let factor = alone.rate / through.max(1.0);
-    let to_it = lowest(jump_host.idle.iter().copied())?;
+    let to_it = lowest(jump_host.pings.iter().copied())?;
     let (name, host) = (direction.name(), &jump_host.name);
     let evidence = vec![
         format!("{name} of one connection through {host}: {}", rate(through)),
@@ -104,8 +104,8 @@ pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<Finding> {
             evidence,
             gain: format!("at most {factor:.1} times: more than that does not pass on the way to {host}"),
             change: vec![
-                format!("measure that way by itself: longhaul doctor {}, run on {host}", facts.host),
-                format!("or look at its TCP while a copy runs, on {host}: ss -tin dst {}", facts.host),
+                format!("measure that way by itself: longhaul doctor {}, run on {host}", facts.run.host),
+                format!("or look at its TCP while a copy runs, on {host}: ss -tin dst {}", facts.run.host),
                 "or copy with lhscp -j 4, or without the jump host where the network permits it".to_owned(),
             ],
             weight: weight_of_factor(factor),
@@ -125,18 +125,27 @@ fn before(
     let direction = judged.direction;
     let flow = jump_host.flow(direction)?;
     let together = |direction: Direction| {
-        let rates = [judged.facts.together(direction), jump_host.flow(direction).map(|flow| flow.rate)];
+        let rates =
+            [judged.facts.throughput.together(direction), jump_host.flow(direction).map(|flow| flow.rate)];
         rates.into_iter().flatten().reduce(f64::max)
     };
+    let of_direction = |direction: Direction| DirectionThroughput {
+        flow: jump_host.flow(direction).cloned(),
+        together: together(direction),
+    };
     let of_way = Facts {
-        host: jump_host.name.clone(),
-        idle: jump_host.idle.clone(),
-        here: judged.facts.here.clone(),
-        there: jump_host.there.clone(),
-        up: jump_host.up.clone(),
-        down: jump_host.down.clone(),
-        up_together: together(Direction::Up),
-        down_together: together(Direction::Down),
+        run: Run { host: jump_host.name.clone(), ..Run::default() },
+        path: PathAtRest { pings: jump_host.pings.clone(), ..PathAtRest::default() },
+        systems: Systems {
+            here: judged.facts.systems.here.clone(),
+            there: jump_host.there.clone(),
+            ..Systems::default()
+        },
+        throughput: Throughput {
+            up: of_direction(Direction::Up),
+            down: of_direction(Direction::Down),
+            ..Throughput::default()
+        },
         ..Facts::default()
     };
     let of_way = JudgedDirection { facts: &of_way, direction, flow };

@@ -1,7 +1,7 @@
 //! Stages of the login that are slow, and what makes them slow.
 
 use super::delays::{self, NOTICEABLE, SLOW};
-use super::facts::Facts;
+use super::facts::{Facts, Logins};
 use super::finding::{Finding, weight_of_time};
 use super::home;
 use crate::stage::Stage;
@@ -14,15 +14,16 @@ const ABOVE_OTHERS: f64 = 3.0;
 
 /// Stages of the login that are slow in every login.
 pub(super) fn logins(facts: &Facts, out: &mut Vec<Finding>) {
-    if facts.logins.len() < LEAST_LOGINS {
+    if facts.logins.timed.len() < LEAST_LOGINS {
         return;
     }
-    let of_keys = offered_keys(facts);
+    let (timed, round_trip) = (&facts.logins, facts.round_trip());
+    let of_keys = offered_keys(timed, round_trip);
     out.extend(of_keys.as_ref().map(|(_, found)| found.clone()));
     let of_keys = of_keys.map_or(0.0, |(seconds, _)| seconds);
-    out.extend(signing(facts));
+    out.extend(signing(timed, round_trip));
     let mut slow = slow_stages(facts, of_keys);
-    if let Some((found, explained)) = name_service(facts, &slow) {
+    if let Some((found, explained)) = name_service(timed, &slow) {
         out.push(found);
         slow.retain(|stage| !explained.contains(&stage.stage));
     }
@@ -67,75 +68,76 @@ struct Slow {
 
 /// The slow stages, less the time that wrong keys and signatures cost.
 fn slow_stages(facts: &Facts, of_keys: f64) -> Vec<Slow> {
+    let (logins, round_trip) = (&facts.logins, facts.round_trip());
     let slow = |stage: Stage| {
-        let took = facts.stage(stage)?;
+        let took = logins.stage(stage)?;
         let other = if stage == Stage::Credential { of_keys } else { 0.0 };
-        let of_agent = if Some(stage) == signing_stage(facts) { facts.agent_signing } else { None };
+        let of_agent = if Some(stage) == signing_stage(logins) { logins.agent_signing } else { None };
         let other = other + of_agent.unwrap_or(0.0);
-        let needed = stage.round_trips() * facts.round_trip() + other;
+        let needed = stage.round_trips() * round_trip + other;
         let is_slow = |(each, seconds): &(Stage, f64)| *each == stage && *seconds > SLOW + needed;
-        let quick = facts.logins.iter().filter(|login| !login.iter().any(is_slow)).count();
+        let quick = logins.timed.iter().filter(|login| !login.iter().any(is_slow)).count();
         let is_habit = quick <= usize::from(stage == Stage::Connect && loses_first_packets(facts, needed));
-        let excess = if is_habit { took - needed } else { short_delay(facts, stage, other)? };
-        (!home::explains_stage(facts, stage, excess)).then_some(Slow { stage, took, excess })
+        let excess = if is_habit { took - needed } else { short_delay(logins, round_trip, stage, other)? };
+        (!home::explains_stage(logins, stage, excess)).then_some(Slow { stage, took, excess })
     };
     STAGES.into_iter().filter_map(slow).collect()
 }
 
 /// Seconds of a stage in each login beyond its round trips and `other`.
-fn excesses(facts: &Facts, stage: Stage, other: f64) -> Vec<f64> {
-    let needed = stage.round_trips() * facts.round_trip() + other;
+fn excesses(logins: &Logins, round_trip: f64, stage: Stage, other: f64) -> Vec<f64> {
+    let needed = stage.round_trips() * round_trip + other;
     let of = |login: &Vec<(Stage, f64)>| {
         let took = login.iter().find(|(each, _)| *each == stage).map_or(0.0, |(_, seconds)| *seconds);
         (took - needed).max(0.0)
     };
-    facts.logins.iter().map(of).collect()
+    logins.timed.iter().map(of).collect()
 }
 
 /// The delay of a stage that is short, and alike in many logins, seconds.
-fn short_delay(facts: &Facts, stage: Stage, other: f64) -> Option<f64> {
+fn short_delay(logins: &Logins, round_trip: f64, stage: Stage, other: f64) -> Option<f64> {
     // A second packet of the server may wait for the acknowledgement of the first (Nagle's algorithm).
-    delays::steady(&excesses(facts, stage, other + facts.round_trip()))?;
-    let delay = lowest(excesses(facts, stage, other))?;
-    let least = |stage: &Stage| lowest(excesses(facts, *stage, 0.0));
+    delays::steady(&excesses(logins, round_trip, stage, other + round_trip))?;
+    let delay = lowest(excesses(logins, round_trip, stage, other))?;
+    let least = |stage: &Stage| lowest(excesses(logins, round_trip, *stage, 0.0));
     let others = OF_SERVER.iter().filter(|each| **each != stage).filter_map(least);
     (delay >= ABOVE_OTHERS * median(others).unwrap_or(0.0)).then_some(delay)
 }
 
 /// True where a further login may tell whether a stage has a short delay.
-pub(super) fn may_be_noticed(facts: &Facts) -> bool {
+pub(super) fn may_be_noticed(logins: &Logins, round_trip: f64) -> bool {
     let is_late = |stage: &Stage| {
-        let least = lowest(excesses(facts, *stage, facts.round_trip())).unwrap_or(0.0);
+        let least = lowest(excesses(logins, round_trip, *stage, round_trip)).unwrap_or(0.0);
         (NOTICEABLE..SLOW).contains(&least)
     };
-    facts.logins.len() >= LEAST_LOGINS && STAGES.iter().any(is_late)
+    logins.timed.len() >= LEAST_LOGINS && STAGES.iter().any(is_late)
 }
 
 /// The stage in which this machine signs, where the logins have it.
-fn signing_stage(facts: &Facts) -> Option<Stage> {
-    [Stage::Approval, Stage::Credential].into_iter().find(|stage| facts.stage(*stage).is_some())
+fn signing_stage(logins: &Logins) -> Option<Stage> {
+    [Stage::Approval, Stage::Credential].into_iter().find(|stage| logins.stage(*stage).is_some())
 }
 
 /// True where logins wait long in the stage in which the agent signs.
-pub(super) fn may_be_signing(facts: &Facts) -> bool {
-    signing_stage(facts)
-        .and_then(|stage| lowest(excesses(facts, stage, 0.0)))
+pub(super) fn may_be_signing(logins: &Logins, round_trip: f64) -> bool {
+    signing_stage(logins)
+        .and_then(|stage| lowest(excesses(logins, round_trip, stage, 0.0)))
         .is_some_and(|least| least >= NOTICEABLE)
 }
 
 /// This machine's agent needs long to sign.
-fn signing(facts: &Facts) -> Option<Finding> {
-    let took = facts.agent_signing.filter(|seconds| *seconds >= NOTICEABLE)?;
-    let stage = signing_stage(facts)?;
+fn signing(logins: &Logins, round_trip: f64) -> Option<Finding> {
+    let took = logins.agent_signing.filter(|seconds| *seconds >= NOTICEABLE)?;
+    let stage = signing_stage(logins)?;
     // A signature that is slow once, and in no login, is no habit.
-    let least = lowest(excesses(facts, stage, 0.0))?;
+    let least = lowest(excesses(logins, round_trip, stage, 0.0))?;
     let took = took.min(least);
     (took >= NOTICEABLE).then(|| Finding {
         cause: "agent",
         title: format!("This machine's authentication agent is slow to sign: {}.", time(took)),
         evidence: vec![
             format!("{} took {} more than its round trips in the fastest login", stage.words(), time(least)),
-            format!("a signature that was asked for by itself took {}", time(facts.agent_signing.unwrap_or(took))),
+            format!("a signature that was asked for by itself took {}", time(logins.agent_signing.unwrap_or(took))),
         ],
         gain: format!("logins {} faster", time(took)),
         change: vec![
@@ -152,24 +154,24 @@ fn signing(facts: &Facts) -> Option<Finding> {
 /// Returns whether at least three of four connections needed much longer than this, seconds, for TCP's
 /// handshake: a first packet gets lost by chance, so one connection may be quick.
 fn loses_first_packets(facts: &Facts, needed: f64) -> bool {
-    let is_probe_slow = facts.reached.as_ref().is_some_and(|reached| reached.connect > SLOW + needed);
-    is_probe_slow && facts.logins.len() > LEAST_LOGINS
+    let is_probe_slow = facts.path.reached.as_ref().is_some_and(|reached| reached.connect > SLOW + needed);
+    is_probe_slow && facts.logins.timed.len() > LEAST_LOGINS
 }
 
 /// Returns whether one more login may tell whether first packets get lost: those of the probe and of exactly
 /// one of two logins needed long for TCP's handshake.
 pub(super) fn may_lose_first_packets(facts: &Facts) -> bool {
     let is_slow = |seconds: f64| seconds > SLOW + Stage::Connect.round_trips() * facts.round_trip();
-    let is_probe_slow = facts.reached.as_ref().is_some_and(|reached| is_slow(reached.connect));
+    let is_probe_slow = facts.path.reached.as_ref().is_some_and(|reached| is_slow(reached.connect));
     let is_connect_slow = |(stage, seconds): &(Stage, f64)| *stage == Stage::Connect && is_slow(*seconds);
-    let slow = facts.logins.iter().filter(|login| login.iter().any(is_connect_slow)).count();
-    is_probe_slow && facts.logins.len() == LEAST_LOGINS && slow == 1
+    let slow = facts.logins.timed.iter().filter(|login| login.iter().any(is_connect_slow)).count();
+    is_probe_slow && facts.logins.timed.len() == LEAST_LOGINS && slow == 1
 }
 
 /// Stages in which a server asks its name services, where these need most of the stages' time.
-fn name_service(facts: &Facts, slow: &[Slow]) -> Option<(Finding, Vec<Stage>)> {
-    let reverse = facts.reverse_lookup.unwrap_or(0.0);
-    let user = facts.user_lookup.unwrap_or(0.0);
+fn name_service(logins: &Logins, slow: &[Slow]) -> Option<(Finding, Vec<Stage>)> {
+    let reverse = logins.reverse_lookup.unwrap_or(0.0);
+    let user = logins.user_lookup.unwrap_or(0.0);
     let asks = [Stage::Greeting, Stage::User, Stage::Credential, Stage::Approval, Stage::Session];
     let explained = |slow: &&Slow| asks.contains(&slow.stage) && reverse.max(user) > 0.5 * slow.excess;
     let explained: Vec<&Slow> = slow.iter().filter(explained).collect();
@@ -177,7 +179,7 @@ fn name_service(facts: &Facts, slow: &[Slow]) -> Option<(Finding, Vec<Stage>)> {
         return None;
     }
     let excess: f64 = explained.iter().map(|slow| slow.excess).sum();
-    let mut evidence: Vec<String> = explained.iter().map(|slow| took(facts, slow)).collect();
+    let mut evidence: Vec<String> = explained.iter().map(|slow| took(logins, slow)).collect();
     let (cause, title, change) = if reverse >= user {
         evidence.push(format!(
             "the server needs {} for the name of this machine's address (getent hosts)",
@@ -218,14 +220,13 @@ fn name_service(facts: &Facts, slow: &[Slow]) -> Option<(Finding, Vec<Stage>)> {
 }
 
 /// The evidence of a slow stage.
-fn took(facts: &Facts, slow: &Slow) -> String {
-    let total = median(facts.logins.iter().map(|login| login.iter().map(|(_, seconds)| seconds).sum()));
+fn took(logins: &Logins, slow: &Slow) -> String {
     format!(
         "{} took {} (median of {} logins; a whole login {})",
         slow.stage.words(),
         time(slow.took),
-        facts.logins.len(),
-        time(total.unwrap_or(slow.took))
+        logins.timed.len(),
+        time(logins.median().unwrap_or(slow.took))
     )
 }
 
@@ -233,21 +234,21 @@ fn took(facts: &Facts, slow: &Slow) -> String {
 const MANY_KEYS: usize = 3;
 
 /// Keys that the server refuses before it takes one: the seconds that they cost, and the finding.
-fn offered_keys(facts: &Facts) -> Option<(f64, Finding)> {
-    let took = facts.stage(Stage::Credential)?;
-    let wrong = facts.offers.checked_sub(1)? as f64;
+fn offered_keys(logins: &Logins, round_trip: f64) -> Option<(f64, Finding)> {
+    let took = logins.stage(Stage::Credential)?;
+    let wrong = logins.offers.checked_sub(1)? as f64;
     let lost = took * wrong / (wrong + 1.0);
-    if facts.offers < MANY_KEYS || lost < SLOW {
+    if logins.offers < MANY_KEYS || lost < SLOW {
         return None;
     }
     let finding = Finding {
         cause: "offered_keys",
-        title: format!("{} keys are offered before the one that the server takes: {}.", facts.offers - 1, time(lost)),
+        title: format!("{} keys are offered before the one that the server takes: {}.", logins.offers - 1, time(lost)),
         evidence: vec![format!(
             "the server's answers about {} keys took {}, over a round trip of {}",
-            facts.offers,
+            logins.offers,
             time(took),
-            time(facts.round_trip())
+            time(round_trip)
         )],
         gain: format!("logins {} faster", time(lost)),
         change: vec![
@@ -276,6 +277,7 @@ fn known_cause(facts: &Facts, stage: Stage, excess: f64) -> Option<Known> {
     let explains = |seconds: &f64| *seconds > 0.5 * excess;
     if stage == Stage::Connect
         && let Some((address, seconds)) = facts
+            .path
             .reached
             .as_ref()
             .and_then(|reached| reached.tried.iter().find(|(_, seconds)| explains(seconds)))
@@ -296,7 +298,8 @@ fn known_cause(facts: &Facts, stage: Stage, excess: f64) -> Option<Known> {
             ],
         });
     }
-    let keys = facts.home.as_ref().and_then(|home| home.keys_bytes).filter(|bytes| *bytes >= MANY_KEYS_BYTES);
+    let keys =
+        facts.logins.home.as_ref().and_then(|home| home.keys_bytes).filter(|bytes| *bytes >= MANY_KEYS_BYTES);
     let reads_keys = matches!(stage, Stage::Credential | Stage::Approval);
     keys.filter(|_| reads_keys).map(|bytes| Known {
         cause: "authorized_keys",
@@ -316,7 +319,7 @@ fn known_cause(facts: &Facts, stage: Stage, excess: f64) -> Option<Known> {
 
 fn slow_stage(facts: &Facts, slow: &Slow) -> Finding {
     let &Slow { stage, excess, .. } = slow;
-    let mut evidence = vec![took(facts, slow)];
+    let mut evidence = vec![took(&facts.logins, slow)];
     if let Some(known) = known_cause(facts, stage, excess) {
         let Known { cause, title, evidence: more, change } = known;
         evidence.push(more);
@@ -394,7 +397,7 @@ fn slow_stage(facts: &Facts, slow: &Slow) -> Finding {
             &["at the server: time id USER (name service, LDAP), UseDNS no, GSSAPIAuthentication no"],
         ),
         // It opens PAM's session before it accepts the login.
-        Stage::Credential | Stage::Approval if facts.server_is_longhaul() => (
+        Stage::Credential | Stage::Approval if facts.negotiated.server_is_longhaul() => (
             "login_approval",
             "The server needs long to approve the login (AuthorizedKeysCommand, PAM's auth, account and session modules)",
             &[

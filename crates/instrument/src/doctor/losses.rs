@@ -41,7 +41,7 @@ pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let control = sender.congestion_control.as_deref();
     let round_trip = sender.loaded_rtt.unwrap_or_else(|| judged.facts.round_trip());
     // If several connections are no faster, the segments were lost in a full queue: the path is full.
-    let tried = judged.facts.other_control.as_ref().filter(|_| judged.direction == Direction::Up);
+    let tried = judged.other_control();
     let other = match tried {
         Some(OtherControl::Measured { rate, .. }) => rate / judged.flow.rate.max(1.0),
         Some(OtherControl::Overruled { .. }) | None => 1.0,
@@ -53,7 +53,7 @@ pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let name = control.unwrap_or("the congestion control");
     let mut change = selective_acks(judged);
     let is_selective = change.is_empty();
-    let sending = judged.facts.sending(judged.direction);
+    let sending = judged.facts.systems.sending(judged.direction);
     if let Some(OtherControl::Overruled { name: other }) = tried {
         change.push(format!(
             "on {}: ip route change PREFIX … congctl lock {other} (the route to the other end has a congctl lock, \
@@ -179,7 +179,7 @@ fn selective_acks(judged: &JudgedDirection<'_>) -> Vec<String> {
     if judged.flow.acknowledges_selectively != Some(false) {
         return Vec::new();
     }
-    let ends = [("this machine", &judged.facts.here), ("the server", &judged.facts.there)];
+    let ends = [("this machine", &judged.facts.systems.here), ("the server", &judged.facts.systems.there)];
     let off = ends.into_iter().filter(|(_, system)| system.text("tcp_sack") == Some("0"));
     let mut change: Vec<String> = off
         .map(|(end, _)| format!("on {end}: sysctl -w net.ipv4.tcp_sack=1 (and in /etc/sysctl.d to keep it)"))

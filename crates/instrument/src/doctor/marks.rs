@@ -43,7 +43,7 @@ impl<C> Prepared<C> {
     /// Begins the connections for uploads.
     pub(super) fn begin<I: Instruments<Connection = C>>(instruments: &mut I, facts: &Facts) -> Self {
         let (bulk, interactive) = wanted(&instruments.settings());
-        let is_needed = !facts.is_proxied;
+        let is_needed = !facts.path.is_proxied;
         let unmarked = bulk.filter(|_| is_needed).map(|_| marked(instruments, 0));
         let interactive = interactive.filter(|_| is_needed).map(|mark| (mark, marked(instruments, mark)));
         Self { unmarked, interactive }
@@ -76,8 +76,9 @@ pub(super) fn measure<I: Instruments>(
     prepared: Prepared<I::Connection>,
 ) -> Result<(), Fault> {
     let of_downloads = Downloads::begin(instruments, facts);
-    if facts.is_proxied {
+    if facts.path.is_proxied {
         facts
+            .run
             .missing
             .push("the marks of uploads (IPQoS): the jump host or proxy marks their packets".to_owned());
     } else {
@@ -97,7 +98,7 @@ fn uploads<I: Instruments>(
     prepared: Prepared<I::Connection>,
 ) -> Result<(), Fault> {
     let round_trip = facts.round_trip();
-    let alone = facts.up.as_ref().map_or(0.0, |flow| flow.rate);
+    let alone = facts.throughput.rate(Direction::Up);
     let without = match prepared.unmarked {
         Some(connection) => {
             let transfer = Transfer::compared(Direction::Up, round_trip, alone);
@@ -132,7 +133,14 @@ fn uploads<I: Instruments>(
             })?
         };
         let (service, others) = (Some(mark), "uploads without it");
-        facts.marks.push(Mark { direction: Direction::Up, service, used_for, others, with, without });
+        facts.throughput.marks.push(Mark {
+            direction: Direction::Up,
+            service,
+            used_for,
+            others,
+            with,
+            without,
+        });
     }
     Ok(())
 }
@@ -213,7 +221,7 @@ struct Downloads<C> {
 impl<C> Downloads<C> {
     /// Begins the connections; `None` where there is nothing to compare.
     fn begin<I: Instruments<Connection = C>>(instruments: &mut I, facts: &Facts) -> Option<Self> {
-        let flow = facts.down.as_ref().filter(|flow| flow.is_significant())?;
+        let flow = facts.throughput.significant(Direction::Down)?;
         let usual = Download { kind: Kind::Command, mark: flow.mark, rate: flow.rate };
         let is_busy = [flow.client_cpu, flow.server_cpu].into_iter().flatten().any(|cores| cores > BUSY);
         // The processors need different times for different kinds; a forward needs no command.
@@ -258,7 +266,7 @@ fn downloads<I: Instruments>(instruments: &mut I, facts: &mut Facts, begun: Down
             })
         };
     if let Ok((with, without)) = measured {
-        facts.marks.push(Mark {
+        facts.throughput.marks.push(Mark {
             direction: Direction::Down,
             service: slow.mark,
             used_for: slow.kind.used_for(),
@@ -309,9 +317,9 @@ fn throttled(mark: &Mark) -> Option<(f64, f64)> {
 }
 
 /// Returns whether the transfers of this direction carry a mark that is throttled.
-pub(super) fn is_throttled(facts: &Facts, direction: Direction) -> bool {
+pub(super) fn is_throttled(marks: &[Mark], direction: Direction) -> bool {
     let of_copies = |mark: &&Mark| mark.direction == direction && mark.used_for == COMMANDS;
-    facts.marks.iter().filter(of_copies).any(|mark| throttled(mark).is_some())
+    marks.iter().filter(of_copies).any(|mark| throttled(mark).is_some())
 }
 
 /// Returns true for causes that packets with a throttled mark seem to show.
@@ -320,8 +328,8 @@ pub(super) fn explains(cause: &str) -> bool {
 }
 
 /// Marks that the path treats worse.
-pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
-    for mark in &facts.marks {
+pub(super) fn judge(marks: &[Mark], out: &mut Vec<Finding>) {
+    for mark in marks {
         let Some((with, without)) = throttled(mark) else { continue };
         let name = mark.direction.name();
         let (end, file) = match mark.direction {

@@ -34,7 +34,7 @@ pub(super) fn measure<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
             return;
         }
         Err(failure) => {
-            facts.missing.push(format!("the shared connection ({socket}): {}", failure.fault));
+            facts.run.missing.push(format!("the shared connection ({socket}): {}", failure.fault));
             return;
         }
     }
@@ -45,7 +45,7 @@ pub(super) fn measure<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
         match both(instruments, facts, direction, connection) {
             Ok(measured) => rates.extend(measured),
             Err(why) => {
-                facts.missing.push(format!("{}s over the shared connection: {why}", direction.name()))
+                facts.run.missing.push(format!("{}s over the shared connection: {why}", direction.name()))
             }
         }
     }
@@ -60,7 +60,7 @@ fn both<I: Instruments>(
     direction: Direction,
     connection: I::Connection,
 ) -> Result<Option<SharedRate>, Fault> {
-    let Some(alone) = facts.flow(direction).filter(|flow| flow.is_significant()) else { return Ok(None) };
+    let Some(alone) = facts.throughput.significant(direction) else { return Ok(None) };
     let mut alone = alone.rate;
     let transfer = Transfer::compared(direction, facts.round_trip(), alone);
     let name = format!("{} over the shared connection", direction.name());
@@ -82,13 +82,12 @@ fn both<I: Instruments>(
 }
 
 /// Finds a shared connection that is slower than a new one, or does not answer.
-pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
-    let Some(Master { socket, is_silent, rates }) = &facts.master else { return };
+///
+/// `host` is the host as the user named it.
+pub(super) fn judge(master: &Master, host: &str, out: &mut Vec<Finding>) {
+    let Master { socket, is_silent, rates } = master;
     let change = vec![
-        format!(
-            "ssh -O exit {}: the next login makes a connection by the settings and the path of now",
-            facts.host
-        ),
+        format!("ssh -O exit {host}: the next login makes a connection by the settings and the path of now"),
         "or ControlPath none for copies (-S none)".to_owned(),
     ];
     if *is_silent {

@@ -1,6 +1,6 @@
 //! Memory limits of control groups that stop, stall or kill SSH processes.
 
-use super::facts::Facts;
+use super::facts::{Facts, Systems, Throughput};
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, MUCH};
 use crate::flow::{Direction, Flow};
@@ -14,9 +14,8 @@ const SEEMS: [&str; 6] = ["path", "loss", "congestion_control", "policer", "rece
 type GroupOf = fn(&Flow) -> Option<&MemoryGroup>;
 
 /// The group of an end whose limit cost most in the transfers.
-fn worst(facts: &Facts, of: GroupOf) -> Option<(&Flow, &MemoryGroup)> {
-    let flows = Direction::BOTH.into_iter().filter_map(|direction| facts.flow(direction));
-    flows.filter_map(|flow| Some((flow, of(flow)?))).max_by(|(_, a), (_, b)| {
+fn worst(throughput: &Throughput, of: GroupOf) -> Option<(&Flow, &MemoryGroup)> {
+    throughput.flows().filter_map(|flow| Some((flow, of(flow)?))).max_by(|(_, a), (_, b)| {
         (a.killed, a.is_tcp_short()).cmp(&(b.killed, b.is_tcp_short())).then(a.stalled.total_cmp(&b.stalled))
     })
 }
@@ -28,7 +27,7 @@ pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
         ("this machine", |flow| flow.client_memory.as_ref()),
     ];
     for (end, of) in ends {
-        let known = worst(facts, of);
+        let known = worst(&facts.throughput, of);
         if let Some(killed) = killed(facts, end, known.map(|(_, group)| group)) {
             found.push(killed);
             continue;
@@ -36,7 +35,7 @@ pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
         let Some((flow, group)) = known else { continue };
         if group.is_tcp_short() {
             found.retain(|finding| !SEEMS.contains(&finding.cause));
-            found.push(short_of_tcp(facts, end, group));
+            found.push(short_of_tcp(&facts.throughput, end, group));
         } else if let Some(stalled) = stalled(end, flow, group) {
             found.push(stalled);
         }
@@ -65,8 +64,8 @@ fn limit_of(group: &MemoryGroup) -> String {
 /// Finds processes of the group that the kernel has killed while the doctor measured: in a transfer, or since
 /// the first look.
 fn killed(facts: &Facts, end: &str, of_flow: Option<&MemoryGroup>) -> Option<Finding> {
-    let before = if end == "the server" { facts.there.memory() } else { Default::default() };
-    let after = if end == "the server" { facts.memory_at_end.clone() } else { Default::default() };
+    let before = if end == "the server" { facts.systems.there.memory() } else { Default::default() };
+    let after = if end == "the server" { facts.systems.memory_at_end.clone() } else { Default::default() };
     let since = crate::memory::between(&before, &after);
     let group = [since.as_ref(), of_flow].into_iter().flatten().max_by_key(|group| group.killed)?;
     let killed = group.killed;
@@ -79,7 +78,7 @@ fn killed(facts: &Facts, end: &str, of_flow: Option<&MemoryGroup>) -> Option<Fin
         evidence: [
             Some(format!("{}: oom_kill grew by {killed}", group.group)),
             (group.reached > 0).then(|| format!("the limit was reached {} times", group.reached)),
-            facts.broken.as_ref().map(|why| format!("some of the measurements ended with: {why}")),
+            facts.throughput.broken.as_ref().map(|why| format!("some of the measurements ended with: {why}")),
         ]
         .into_iter()
         .flatten()
@@ -91,10 +90,10 @@ fn killed(facts: &Facts, end: &str, of_flow: Option<&MemoryGroup>) -> Option<Fin
 }
 
 /// A server whose control group has so little memory that it explains why connections break off.
-pub(super) fn short_at_break(facts: &Facts, why: &str) -> Option<Finding> {
+pub(super) fn short_at_break(systems: &Systems, why: &str) -> Option<Finding> {
     /// Memory that a server with some connections, shells and copies may need, bytes.
     const NEEDED: u64 = 64 << 20;
-    let groups = facts.there.memory();
+    let groups = systems.there.memory();
     let group = groups.values().filter(|group| group.limit.is_some()).min_by_key(|group| group.limit)?;
     let limit = group.limit?;
     (limit < NEEDED).then(|| Finding {
@@ -119,12 +118,13 @@ pub(super) fn short_at_break(facts: &Facts, why: &str) -> Option<Finding> {
 }
 
 /// Reports that TCP's buffers together take all that they may.
-fn short_of_tcp(facts: &Facts, end: &str, group: &MemoryGroup) -> Finding {
-    let factor =
-        |direction: Direction| Some(facts.together(direction)? / facts.flow(direction)?.rate.max(1.0));
+fn short_of_tcp(throughput: &Throughput, end: &str, group: &MemoryGroup) -> Finding {
+    let factor = |direction: Direction| {
+        Some(throughput.together(direction)? / throughput.flow(direction)?.rate.max(1.0))
+    };
     let factor = Direction::BOTH.into_iter().filter_map(factor).fold(EACH_IS_LIMITED, f64::max);
     let of_flow = |direction: Direction| {
-        let flow = facts.flow(direction)?;
+        let flow = throughput.flow(direction)?;
         let lost = flow.loss().filter(|lost| *lost > 0.0);
         let lost = lost
             .map_or_else(String::new, |lost| format!("; {} of the segments were sent again", percent(lost)));

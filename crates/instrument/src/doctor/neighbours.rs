@@ -83,12 +83,12 @@ pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<OtherTraffic> {
     let lost = flow.loss().unwrap_or(0.0);
     let loaded = judged.sender().and_then(|sender| sender.loaded_rtt);
     let is_queued = loaded.is_some_and(|loaded| loaded > QUEUED * facts.round_trip());
-    if facts.is_proxied || (lost == 0.0 && !is_queued) {
+    if facts.path.is_proxied || (lost == 0.0 && !is_queued) {
         return None;
     }
     let is_up = direction == Direction::Up;
-    let here = of_others(judged, &facts.here, &flow.client_devices, is_up);
-    let there = of_others(judged, &facts.there, &flow.server_devices, !is_up);
+    let here = of_others(judged, &facts.systems.here, &flow.client_devices, is_up);
+    let there = of_others(judged, &facts.systems.there, &flow.server_devices, !is_up);
     let (end, seen, where_it_is) = match (here, there) {
         (Some(here), Some(there)) if SAME.contains(&(there.others / here.others)) => {
             let words = format!("{} of the server carried {} of it, too", there.device, rate(there.others));

@@ -19,7 +19,7 @@ pub(super) fn outages(judged: &JudgedDirection<'_>) -> Option<Finding> {
         return None;
     }
     // One of a single transfer may be chance.
-    let other = judged.facts.flow(judged.direction.other()).map_or(0, |flow| flow.pauses.count);
+    let other = judged.facts.throughput.flow(judged.direction.other()).map_or(0, |flow| flow.pauses.count);
     if pauses.count + other < LEAST {
         return None;
     }

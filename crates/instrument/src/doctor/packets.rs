@@ -2,7 +2,7 @@
 
 use lh_metrics::drops;
 
-use super::facts::Facts;
+use super::facts::{Facts, PathAtRest};
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection};
 use super::losses::{LEAST_RESENT, LEAST_SEGMENTS};
@@ -84,7 +84,7 @@ pub(super) fn duplicates(judged: &JudgedDirection<'_>) -> Option<Finding> {
 /// Returns whether uploads lose segments as a policer drops them, and several connections are faster than
 /// one.
 pub(super) fn seems_policed(facts: &Facts) -> bool {
-    let Some(flow) = facts.up.as_ref().filter(|flow| flow.is_significant()) else { return false };
+    let Some(flow) = facts.throughput.significant(Direction::Up) else { return false };
     let judged = JudgedDirection { facts, direction: Direction::Up, flow };
     judged.factor().is_some_and(|factor| factor >= EACH_IS_LIMITED) && drops_of_policer(&judged).is_some()
 }
@@ -102,6 +102,7 @@ fn is_of_each_connection(judged: &JudgedDirection<'_>, part: f64) -> bool {
     if judged.direction == Direction::Up {
         return judged
             .facts
+            .other_settings
             .below_policer
             .is_some_and(|below| below.lost <= LEFT * part && below.rate >= REACHED * below.limit);
     }
@@ -128,7 +129,7 @@ fn drops_of_policer(judged: &JudgedDirection<'_>) -> Option<f64> {
 pub(super) fn policer(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let part = drops_of_policer(judged)?;
     let sender = judged.flow.sender.as_ref()?;
-    let together = judged.facts.together(judged.direction)?;
+    let together = judged.facts.throughput.together(judged.direction)?;
     let factor = judged.factor()?;
     let is_of_each = factor >= EACH_IS_LIMITED;
     if is_of_each && !is_of_each_connection(judged, part) {
@@ -139,7 +140,8 @@ pub(super) fn policer(judged: &JudgedDirection<'_>) -> Option<Finding> {
     // What a bucket lets pass at first is more than its rate.
     let one = if course.has_burst() { course.usual.min(judged.flow.rate) } else { judged.flow.rate };
     let most = if is_of_each { one } else { one.max(together) };
-    let below = judged.facts.below_policer.filter(|_| is_of_each && judged.direction == Direction::Up);
+    let below =
+        judged.facts.other_settings.below_policer.filter(|_| is_of_each && judged.direction == Direction::Up);
     let (name, end) = (judged.direction.name(), judged.direction.sender());
     let file = if judged.direction == Direction::Up { "ssh_config" } else { "lhsshd's sshd_config" };
     let limit = pacing(0.9 * most);
@@ -207,7 +209,7 @@ pub(super) fn small_packets(judged: &JudgedDirection<'_>) -> Option<Finding> {
     if sender.segments < LEAST_SEGMENTS || data <= 0.0 || data >= SMALL {
         return None;
     }
-    let probed = judged.facts.segments.filter(|segments| !segments.is_black_hole());
+    let probed = judged.facts.path.segments.filter(|segments| !segments.is_black_hole());
     let mtu = probed.map_or_else(|| (data + HEADERS).round() as u64, |segments| segments.path_mtu());
     let share = |data: f64| data / (data + HEADERS);
     let factor = share(ETHERNET) / share(data);
@@ -235,8 +237,8 @@ pub(super) fn small_packets(judged: &JudgedDirection<'_>) -> Option<Finding> {
 }
 
 /// Finds a TCP connection that ends before the server: a proxy or an inspecting firewall answers for it.
-pub(super) fn answered_on_the_way(facts: &Facts) -> Option<Finding> {
-    let (of_tcp, of_ssh) = facts.answered_on_the_way()?;
+pub(super) fn answered_on_the_way(path: &PathAtRest) -> Option<Finding> {
+    let (of_tcp, of_ssh) = path.answered_on_the_way()?;
     Some(Finding {
         cause: "middlebox",
         title: format!(
@@ -248,7 +250,7 @@ pub(super) fn answered_on_the_way(facts: &Facts) -> Option<Finding> {
             format!("TCP's handshake took {}", time(of_tcp)),
             format!(
                 "the fastest of {} small SSH messages was answered after {}",
-                facts.idle.len(),
+                path.pings.len(),
                 time(of_ssh)
             ),
             "losses, windows and buffers of uploads are those of the way to it, not to the server".to_owned(),

@@ -21,15 +21,19 @@ const WIDTH: usize = 100;
 
 pub(super) fn text(facts: &Facts, findings: &[Finding], seconds: f64) -> String {
     let mut out = String::new();
-    let server = if facts.server.is_empty() { String::new() } else { format!(" ({})", facts.server) };
-    let _ = writeln!(out, "longhaul doctor: {}{server}, {seconds:.0} s\n", facts.host);
+    let server = if facts.negotiated.server.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", facts.negotiated.server)
+    };
+    let _ = writeln!(out, "longhaul doctor: {}{server}, {seconds:.0} s\n", facts.run.host);
     for line in summary(facts) {
         let _ = writeln!(out, "  {line}");
     }
     out.push('\n');
     let verdicts: Vec<&Finding> = findings.iter().filter(|finding| finding.weight > 0.0).collect();
     if verdicts.is_empty() {
-        let is_judged = |direction| facts.flow(direction).is_some_and(Flow::is_significant);
+        let is_judged = |direction| facts.throughput.flow(direction).is_some_and(Flow::is_significant);
         out.push_str(if Direction::BOTH.into_iter().all(is_judged) {
             "No setting and no program was found that limits this path.\n\n"
         } else {
@@ -48,12 +52,12 @@ pub(super) fn text(facts: &Facts, findings: &[Finding], seconds: f64) -> String 
         out.push('\n');
     }
     for direction in Direction::BOTH {
-        if let Some(flow) = facts.flow(direction).filter(|flow| !flow.is_significant()) {
+        if let Some(flow) = facts.throughput.flow(direction).filter(|flow| !flow.is_significant()) {
             let why = flow.failure.as_deref().unwrap_or("the transfer was too short");
             let _ = writeln!(out, "No verdict on {}s: {} samples ({why}).", direction.name(), flow.samples);
         }
     }
-    for missing in &facts.missing {
+    for missing in &facts.run.missing {
         let _ = writeln!(out, "Not measured: {}.", missing.trim_end_matches(['.', ' ']));
     }
     out
@@ -84,9 +88,13 @@ fn wrapped(label: &str, text: &str, out: &mut String) {
 fn summary(facts: &Facts) -> Vec<String> {
     let mut lines = vec![format!("round trip   {} without load", time(facts.round_trip()))];
     for direction in Direction::BOTH {
-        let Some(flow) = facts.flow(direction).filter(|flow| flow.is_significant()) else { continue };
-        let together =
-            facts.together(direction).map(|together| format!("; four connections {}", rate(together)));
+        let Some(flow) = facts.throughput.significant(direction) else {
+            continue;
+        };
+        let together = facts
+            .throughput
+            .together(direction)
+            .map(|together| format!("; four connections {}", rate(together)));
         let loaded = flow.sender.as_ref().and_then(|sender| sender.loaded_rtt);
         let loaded = loaded.map(|loaded| format!("; round trip then {}", time(loaded)));
         let loss =
@@ -100,14 +108,13 @@ fn summary(facts: &Facts) -> Vec<String> {
             loss.unwrap_or_default()
         ));
     }
-    let logins = facts.logins.iter().map(|login| login.iter().map(|(_, seconds)| seconds).sum());
-    if let Some(login) = median(logins) {
+    if let Some(login) = facts.logins.median() {
         lines.push(format!("login        {} with a command that does nothing", time(login)));
     }
     if let Some(shell) = facts.shell.as_ref().and_then(|shell| median(shell.interactive.iter().copied())) {
         lines.push(format!("shell        {} with a terminal", time(shell)));
     }
-    let disks = [("the server", &facts.disk_there), ("this machine", &facts.disk_here)];
+    let disks = [("the server", &facts.disks.there), ("this machine", &facts.disks.here)];
     let disks: Vec<String> = disks
         .into_iter()
         .filter_map(|(end, disk)| {
@@ -119,7 +126,7 @@ fn summary(facts: &Facts) -> Vec<String> {
     if !disks.is_empty() {
         lines.push(format!("disks        {}", disks.join("; ")));
     }
-    if let Some((write, read)) = facts.sftp_file.and_then(|rates| rates.write.zip(rates.read)) {
+    if let Some((write, read)) = facts.sftp.file.and_then(|rates| rates.write.zip(rates.read)) {
         lines.push(format!("SFTP file    write {}, read {}", rate(write), rate(read)));
     }
     lines
@@ -155,10 +162,10 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
     };
     let pauses = |pauses: &Pauses| json!({ "count": pauses.count, "seconds": pauses.seconds, "longest_seconds": pauses.longest });
     let flow = |direction| {
-        let flow = facts.flow(direction)?;
+        let flow = facts.throughput.flow(direction)?;
         Some(json!({
             "bytes_per_second": flow.rate,
-            "together_bytes_per_second": facts.together(direction),
+            "together_bytes_per_second": facts.throughput.together(direction),
             "samples": flow.samples,
             "moved_bytes": flow.moved,
             "loss": flow.loss(),
@@ -205,6 +212,7 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
     };
     let logins: Vec<Value> = facts
         .logins
+        .timed
         .iter()
         .map(|login| {
             login.iter().map(|(stage, seconds)| (stage.name().to_owned(), json!(seconds))).collect::<Value>()
@@ -222,7 +230,8 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
         })
     };
     let sftp_file = facts
-        .sftp_file
+        .sftp
+        .file
         .map(|rates| json!({ "write_bytes_per_second": rates.write, "read_bytes_per_second": rates.read }));
     let shared = facts.master.as_ref().map(|master| {
         let of_rate = |rate: &SharedRate| {
@@ -240,8 +249,8 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "without_bytes_per_second": mark.without,
         })
     };
-    let marks: Vec<Value> = facts.marks.iter().map(of_mark).collect();
-    let home = facts.home.as_ref().map(|home| {
+    let marks: Vec<Value> = facts.throughput.marks.iter().map(of_mark).collect();
+    let home = facts.logins.home.as_ref().map(|home| {
         let each = |seconds: f64| (home.files > 0).then(|| seconds / home.files as f64);
         json!({
             "directory": home.directory, "files": home.files, "authorized_keys_bytes": home.keys_bytes,
@@ -252,37 +261,37 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
         "longhaul_doctor": VERSION,
         "time": lh_sys::time::utc_text(std::time::SystemTime::now()),
         "seconds": seconds,
-        "host": facts.host,
-        "server": facts.server,
-        "cipher": facts.cipher,
-        "mac": Some(&facts.mac).filter(|mac| !mac.is_empty()),
+        "host": facts.run.host,
+        "server": facts.negotiated.server,
+        "cipher": facts.negotiated.cipher,
+        "mac": Some(&facts.negotiated.mac).filter(|mac| !mac.is_empty()),
         "findings": findings.iter().map(Finding::json).collect::<Vec<_>>(),
         "measured": {
             "rtt_seconds": facts.round_trip(),
-            "tcp_rtt_seconds": facts.reached.as_ref().map(|reached| reached.connect),
-            "ssh_rtt_spread_seconds": jitter::quantiles(&facts.idle),
-            "ssh_rtt_waited_seconds": facts.idle_waited,
-            "small_packets": facts.small_packets.map(|small| json!({
+            "tcp_rtt_seconds": facts.path.reached.as_ref().map(|reached| reached.connect),
+            "ssh_rtt_spread_seconds": jitter::quantiles(&facts.path.pings),
+            "ssh_rtt_waited_seconds": facts.path.pings_waited,
+            "small_packets": facts.path.small_packets.map(|small| json!({
                 "segments": small.sent, "resent": small.resent, "duplicates": small.duplicates,
             })),
-            "ssh_rtt_seconds": lowest(facts.idle.iter().copied()),
-            "offered_keys": facts.offers,
-            "agent_signing_seconds": facts.agent_signing,
-            "unanswered_addresses": facts.reached.as_ref().map(|reached| {
+            "ssh_rtt_seconds": lowest(facts.path.pings.iter().copied()),
+            "offered_keys": facts.logins.offers,
+            "agent_signing_seconds": facts.logins.agent_signing,
+            "unanswered_addresses": facts.path.reached.as_ref().map(|reached| {
                 let all = reached.tried.iter();
                 all.map(|(address, seconds)| json!({ "address": address.to_string(), "seconds": seconds })).collect::<Vec<_>>()
             }),
-            "sftp_seconds": facts.sftp,
-            "sftp_refusal": facts.sftp_refusal,
+            "sftp_seconds": facts.sftp.starts,
+            "sftp_refusal": facts.sftp.refusal,
             "sftp_file": sftp_file,
-            "upload_below_policer": facts.below_policer.map(|below| json!({
+            "upload_below_policer": facts.other_settings.below_policer.map(|below| json!({
                 "limit_bytes_per_second": below.limit, "bytes_per_second": below.rate, "loss": below.lost,
             })),
             "upload": flow(Direction::Up),
             "download": flow(Direction::Down),
             "jump_host": facts.jump_host.as_ref().map(|jump_host| json!({
                 "name": jump_host.name,
-                "rtt_seconds": lowest(jump_host.idle.iter().copied()),
+                "rtt_seconds": lowest(jump_host.pings.iter().copied()),
                 "upload_bytes_per_second": jump_host.up.as_ref().map(|flow| flow.rate),
                 "download_bytes_per_second": jump_host.down.as_ref().map(|flow| flow.rate),
             })),
@@ -293,16 +302,16 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "logins_seconds": logins,
             "shell_seconds": facts.shell.as_ref().map(|shell| shell.interactive.clone()),
             "command_seconds": facts.shell.as_ref().map(|shell| shell.command.clone()),
-            "reverse_lookup_seconds": facts.reverse_lookup,
-            "user_lookup_seconds": facts.user_lookup,
+            "reverse_lookup_seconds": facts.logins.reverse_lookup,
+            "user_lookup_seconds": facts.logins.user_lookup,
             "home": home,
-            "disk_here": disk(&facts.disk_here),
-            "disk_there": disk(&facts.disk_there),
-            "path_mtu_bytes": facts.segments.map(Segments::path_mtu),
-            "path_mtu_from_server_bytes": facts.swallowed.map(Segments::path_mtu),
+            "disk_here": disk(&facts.disks.here),
+            "disk_there": disk(&facts.disks.there),
+            "path_mtu_bytes": facts.path.segments.map(Segments::path_mtu),
+            "path_mtu_from_server_bytes": facts.path.swallowed.map(Segments::path_mtu),
             "marks": marks,
         },
-        "steps": facts.steps.iter().map(|(name, seconds)| json!({ "name": name, "seconds": seconds })).collect::<Vec<_>>(),
-        "missing": facts.missing,
+        "steps": facts.run.steps.iter().map(|(name, seconds)| json!({ "name": name, "seconds": seconds })).collect::<Vec<_>>(),
+        "missing": facts.run.missing,
     })
 }

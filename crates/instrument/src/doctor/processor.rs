@@ -109,7 +109,7 @@ impl JudgedDirection<'_> {
             |load| load.share,
         )
         .filter(|(_, load)| load.share >= BUSY_CORE)?;
-        let other = self.facts.other_cipher.as_ref();
+        let other = self.facts.other_settings.cipher.as_ref();
         let factor = match other {
             Some(OtherCipher::Measured { rate, .. }) => rate / self.flow.rate.max(1.0),
             Some(OtherCipher::Refused { .. }) | None => 1.0,
@@ -135,7 +135,7 @@ impl JudgedDirection<'_> {
                 "The processor of {end} limits {}s: {} uses a whole core for {}.",
                 self.direction.name(),
                 used.what(),
-                self.facts.suite()
+                self.facts.negotiated.suite()
             ),
             evidence: vec![self.measured(), used.evidence(end)],
             gain,

@@ -1,9 +1,8 @@
 //! Connections and sessions that the server, or a firewall, does not accept: limits of their number.
 
-use super::facts::{Facts, IdleEnd};
+use super::facts::{Facts, IdleEnd, Refusals};
 use super::finding::Finding;
 use crate::connects::TurnedAway;
-use crate::flow::Direction;
 use crate::stats::time;
 
 /// Words of a connection that was not made, by which its breaking off is known.
@@ -21,7 +20,7 @@ const STANDSTILL: f64 = 1.0;
 pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
     out.extend(refused(facts));
     out.extend(turned_away(facts));
-    out.extend(session_limit(facts));
+    out.extend(session_limit(&facts.refusals));
 }
 
 /// The cause of a login that was not possible.
@@ -31,17 +30,17 @@ pub(super) fn first(facts: &Facts) -> Option<Finding> {
 
 /// Returns whether a limit of connections explains why transfers broke off.
 pub(super) fn explains_break(facts: &Facts) -> bool {
-    facts.broken.as_ref().is_some_and(|why| why.contains(NOT_MADE)) && turned_away(facts).is_some()
+    facts.throughput.broken.as_ref().is_some_and(|why| why.contains(NOT_MADE)) && turned_away(facts).is_some()
 }
 
 /// Connections that the server closed before its greeting, some of them or all.
 fn refused(facts: &Facts) -> Option<Finding> {
-    let refused = facts.refused;
+    let refused = facts.refusals.connections;
     (refused > 0).then_some(())?;
-    let all = refused + facts.logins_made + usize::from(facts.reached.is_some());
+    let all = refused + facts.refusals.logins_made + usize::from(facts.path.reached.is_some());
     Some(Finding {
         cause: "refused",
-        title: match facts.no_login {
+        title: match facts.logins.failure {
             Some(_) => "The server closes connections of this machine before it greets.".to_owned(),
             None => format!("The server closed {refused} of {all} connections before it greeted."),
         },
@@ -61,9 +60,9 @@ fn refused(facts: &Facts) -> Option<Finding> {
 
 /// Returns whether an interruption of the path may be why connections were not answered in time.
 fn may_be_outage(facts: &Facts, turned_away: &TurnedAway) -> bool {
-    let flows = Direction::BOTH.into_iter().filter_map(|direction| facts.flow(direction));
-    let stood_still = flows.map(|flow| flow.pauses.longest).any(|longest| longest >= STANDSTILL);
-    let is_alive = facts.logins_made > turned_away.made
+    let stood_still =
+        facts.throughput.flows().map(|flow| flow.pauses.longest).any(|longest| longest >= STANDSTILL);
+    let is_alive = facts.refusals.logins_made > turned_away.made
         || facts.idle_session.as_ref().is_some_and(|idle| idle.end == IdleEnd::Answered);
     stood_still || !is_alive || !turned_away.is_repeated
 }
@@ -71,9 +70,9 @@ fn may_be_outage(facts: &Facts, turned_away: &TurnedAway) -> bool {
 /// Connections that were not accepted, while others were. A server that has ended is none of that, nor is an
 /// outage.
 fn turned_away(facts: &Facts) -> Option<Finding> {
-    let turned_away = facts.turned_away.as_ref()?;
+    let turned_away = facts.refusals.turned_away.as_ref()?;
     let TurnedAway { words, failed, made, seconds, late, .. } = turned_away;
-    facts.reached.as_ref()?;
+    facts.path.reached.as_ref()?;
     if matches!(facts.idle_session.as_ref().map(|idle| &idle.end), Some(IdleEnd::Closed(_))) {
         return None;
     }
@@ -93,7 +92,7 @@ fn turned_away(facts: &Facts) -> Option<Finding> {
         ),
         evidence: [
             Some(format!("{failed} connections failed, the first with: {words}")),
-            Some(format!("{} were accepted in this run", facts.logins_made)),
+            Some(format!("{} were accepted in this run", facts.refusals.logins_made)),
             (*late > 0).then(|| format!("{late} of these were answered only after a second and more")),
         ]
         .into_iter()
@@ -116,8 +115,8 @@ pub(super) fn is_of_session(why: &str) -> bool {
 }
 
 /// Finds a server that permits one session of a connection, or few.
-fn session_limit(facts: &Facts) -> Option<Finding> {
-    let why = facts.session_refusal.as_ref()?;
+fn session_limit(refusals: &Refusals) -> Option<Finding> {
+    let why = refusals.session.as_ref()?;
     Some(Finding {
         cause: "session_limit",
         title: "The server refuses further sessions of a connection (MaxSessions).".to_owned(),

@@ -37,13 +37,16 @@ pub(super) fn measure<I: Instruments>(
     facts: &mut Facts,
     mut connection: I::Connection,
 ) {
-    let is_full = facts.disk_there.as_ref().is_some_and(|disk| disk.full.is_some());
-    let rates = Direction::BOTH.map(|direction| facts.flow(direction).map_or(0.0, |flow| flow.rate));
-    if facts.sftp.is_empty() || is_full || rates.contains(&0.0) {
+    let is_full = facts.disks.there.as_ref().is_some_and(|disk| disk.full.is_some());
+    let rates = Direction::BOTH.map(|direction| facts.throughput.rate(direction));
+    if facts.sftp.starts.is_empty() || is_full || rates.contains(&0.0) {
         return;
     }
     if facts.round_trip() > LONGEST_ROUND_TRIP {
-        facts.missing.push("a file over SFTP: the round trip is too long for the time of a run".to_owned());
+        facts
+            .run
+            .missing
+            .push("a file over SFTP: the round trip is too long for the time of a run".to_owned());
         return;
     }
     let (most, for_round_trip) = TIME;
@@ -58,9 +61,9 @@ pub(super) fn measure<I: Instruments>(
         }
         match instruments.sftp_file(&mut connection, &wanted.remote_directory, plan) {
             Ok(rates) => {
-                let before = facts.sftp_file.unwrap_or_default();
+                let before = facts.sftp.file.unwrap_or_default();
                 let better = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
-                facts.sftp_file = Some(SftpRates {
+                facts.sftp.file = Some(SftpRates {
                     write: better(before.write, rates.write),
                     read: better(before.read, rates.read),
                     at_a_time: rates.at_a_time.max(before.at_a_time),
@@ -68,7 +71,7 @@ pub(super) fn measure<I: Instruments>(
             }
             Err(why) => {
                 let why = lh_client::sanitise(&why.to_string());
-                facts.missing.push(format!("a file over SFTP: {why}"));
+                facts.run.missing.push(format!("a file over SFTP: {why}"));
                 return;
             }
         }
@@ -80,12 +83,12 @@ pub(super) fn measure<I: Instruments>(
 
 /// The rate of the file in this direction, bytes/s, and how many times faster a command is, where it is much.
 fn slowness(facts: &Facts, direction: Direction) -> Option<(f64, f64)> {
-    let rates = facts.sftp_file?;
+    let rates = facts.sftp.file?;
     let reached = match direction {
         Direction::Up => rates.write?,
         Direction::Down => rates.read?,
     };
-    let flow = facts.flow(direction).filter(|flow| flow.is_significant())?;
+    let flow = facts.throughput.significant(direction)?;
     let possible = if rates.at_a_time > 0.0 {
         OF_REQUESTS * rates.at_a_time / facts.round_trip()
     } else {
@@ -103,10 +106,10 @@ pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
         let Some((reached, factor)) = slowness(facts, direction) else { continue };
         // What holds up the server's SSH process holds up its SFTP more, which needs more system calls.
         let is_held_up = |flow: &Flow| flow.server_tracer.is_some() || stopped::much(flow).is_some();
-        if facts.flow(direction).is_some_and(is_held_up) {
+        if facts.throughput.flow(direction).is_some_and(is_held_up) {
             continue;
         }
-        let disk = facts.disk_there.as_ref().filter(|disk| disk.is_measured());
+        let disk = facts.disks.there.as_ref().filter(|disk| disk.is_measured());
         let of_disk = |disk: &Disk| match direction {
             Direction::Up => Some(disk.rate),
             Direction::Down => disk.read_rate,
@@ -115,7 +118,7 @@ pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
         if of_disk.is_some_and(|of_disk| of_disk < DISK * reached) {
             continue;
         }
-        let command = facts.flow(direction).map_or(0.0, |flow| flow.rate);
+        let command = facts.throughput.rate(direction);
         let verb = if direction == Direction::Up { "writes" } else { "reads" };
         let name = direction.name();
         out.push(Finding {

@@ -16,7 +16,7 @@ const WEIGHT: f64 = 3.0;
 
 /// A shaper on the route of the sending end has held packets back, and about its rate has passed.
 pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<Finding> {
-    let device = judged.facts.sending(judged.direction).route_device()?;
+    let device = judged.facts.systems.sending(judged.direction).route_device()?;
     // Classes of some kernels count nothing themselves, and their queueing discipline does.
     let off = |shaper: &&Shaper| {
         let part = part(judged, shaper)?;
@@ -29,7 +29,7 @@ pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let each = if shaper.is_of_each { " of each connection" } else { "" };
     let word = if shaper.is_class { "class" } else { "qdisc" };
     let Shaper { kind, handle, .. } = shaper;
-    let together = judged.facts.together(judged.direction);
+    let together = judged.facts.throughput.together(judged.direction);
     Some(Finding {
         cause: "shaper",
         title: format!(
@@ -65,8 +65,11 @@ pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<Finding> {
 
 /// Part of the shaper's rate that passed.
 fn part(judged: &JudgedDirection<'_>, shaper: &Shaper) -> Option<f64> {
-    let passed =
-        if shaper.is_of_each { Some(judged.flow.rate) } else { judged.facts.best_rate(judged.direction) };
+    let passed = if shaper.is_of_each {
+        Some(judged.flow.rate)
+    } else {
+        judged.facts.throughput.best_rate(judged.direction)
+    };
     Some(passed? / shaper.rate)
 }
 

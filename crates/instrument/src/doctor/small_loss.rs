@@ -1,7 +1,7 @@
 //! Small packets that get lost although large ones pass: a limit of packets per second, a rule by length, a
 //! class of a shaper.
 
-use super::facts::Facts;
+use super::facts::{PathAtRest, Throughput};
 use super::finding::Finding;
 use super::jitter;
 use super::small_packets::SmallPackets;
@@ -14,16 +14,16 @@ const MANY_TIMES: f64 = 3.0;
 const HAD: f64 = 0.15;
 
 /// Returns whether small packets get lost.
-pub(super) fn are_lost(facts: &Facts) -> bool {
-    facts.small_packets.is_some_and(SmallPackets::are_lost)
+pub(super) fn are_lost(path: &PathAtRest) -> bool {
+    path.small_packets.is_some_and(SmallPackets::are_lost)
 }
 
 /// The finding; none where transfers in the direction of the lost packets lose about as many.
-pub(super) fn judge(facts: &Facts) -> Option<Finding> {
-    let small = facts.small_packets.filter(|small| small.are_lost())?;
+pub(super) fn judge(path: &PathAtRest, throughput: &Throughput) -> Option<Finding> {
+    let small = path.small_packets.filter(|small| small.are_lost())?;
     let are_answers = small.duplicates as f64 >= HAD * small.resent as f64;
     let direction = if are_answers { Direction::Down } else { Direction::Up };
-    let large = facts.flow(direction).filter(|flow| flow.is_significant());
+    let large = throughput.significant(direction);
     let of_large = large.and_then(|flow| flow.loss());
     if of_large.is_some_and(|large| small.loss() < MANY_TIMES * large) {
         return None;
@@ -40,7 +40,7 @@ pub(super) fn judge(facts: &Facts) -> Option<Finding> {
     evidence.extend(
         of_large.map(|large| format!("the {direction} sent {} of its segments again", percent(large))),
     );
-    evidence.extend(jitter::quantiles(&facts.idle).map(|[shortest, usual, long]| {
+    evidence.extend(jitter::quantiles(&path.pings).map(|[shortest, usual, long]| {
         format!(
             "the fastest small message was answered after {}, half of them after {}, nine of ten after {}",
             time(shortest),

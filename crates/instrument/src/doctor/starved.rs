@@ -72,7 +72,7 @@ const AS_OTHER: f64 = 0.7;
 /// neither is the other direction. A process that is late by a moment again and again has nothing
 /// to send at most looks, too.
 fn is_as_fast_as_path(judged: &JudgedDirection<'_>) -> bool {
-    let other = judged.facts.best_rate(judged.direction.other());
+    let other = judged.facts.throughput.best_rate(judged.direction.other());
     judged.factor().is_some_and(|factor| factor < EACH_IS_LIMITED)
         && other.is_some_and(|other| judged.flow.rate >= AS_OTHER * other)
 }

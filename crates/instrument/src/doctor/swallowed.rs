@@ -37,11 +37,11 @@ pub(super) fn first_login<I: Instruments>(
     let is_suspicious = |failure: &NoConnection| {
         failure.is_path && (failure.is_late() || failure.slowest == Some(Stage::KeyExchange))
     };
-    if !facts.is_proxied && login.as_ref().is_err_and(is_suspicious) {
+    if !facts.path.is_proxied && login.as_ref().is_err_and(is_suspicious) {
         instruments.begin_step("login with small packets");
         let mut small = prepare(instruments);
         if instruments.login_within(&mut small, TIMEOUT).is_ok() {
-            facts.swallowed = largest(instruments, facts, small);
+            facts.path.swallowed = largest(instruments, facts, small);
         }
     }
     login
@@ -72,14 +72,14 @@ fn largest<I: Instruments>(
     facts: &mut Facts,
     mut connection: I::Connection,
 ) -> Option<Segments> {
-    let whole = facts.segments?;
+    let whole = facts.path.segments?;
     let most = whole.offered.checked_sub(AROUND)?;
     let sizes = |from: u64, step: usize| (from..=most).step_by(step).chain([most]).collect::<Vec<_>>();
     let (passed, lost) = instruments.arriving(&mut connection, &sizes(LEAST, STEP as usize));
     // What asked for an output may have been lost in place of it.
     let small = instruments.small_packets(&mut connection).filter(|small| small.are_lost());
     if small.is_some() {
-        facts.small_packets = small;
+        facts.path.small_packets = small;
         return None;
     }
     let (passed, lost) = (passed?, lost?);

@@ -38,10 +38,10 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
     let windows = buffers::window_scaling(judged).or_else(|| buffers::receive_window(judged));
     // The window that the server waits for is the proxy's, whose system is not known; so are the buffers and
     // losses of a way that ends before the server.
-    let ends_early = judged.facts.answered_on_the_way().is_some();
+    let ends_early = judged.facts.path.answered_on_the_way().is_some();
     // If the server's connection ends at a relay, its counters describe the way to the relay.
     let is_relayed = judged.facts.relayed_at_server().is_some();
-    let windows = windows.filter(|_| !judged.facts.is_proxied && !ends_early && !is_relayed);
+    let windows = windows.filter(|_| !judged.facts.path.is_proxied && !ends_early && !is_relayed);
     let is_unseen = ends_early || (is_relayed && judged.direction == Direction::Down);
     let limits = [
         ssh_window(judged).or_else(|| starved::own_window(judged)),
@@ -55,7 +55,7 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> = limits.into_iter().flatten().collect();
     if found.is_empty() {
         let buffer =
-            || buffers::likely_send_buffer(judged).filter(|_| !is_unseen && !judged.facts.is_proxied);
+            || buffers::likely_send_buffer(judged).filter(|_| !is_unseen && !judged.facts.path.is_proxied);
         found.extend(
             outages::outages(judged)
                 .or_else(|| starved::judge(judged))
@@ -72,7 +72,7 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
 const PACED: f64 = 3.0;
 
 fn paced(judged: &JudgedDirection<'_>) -> Option<Finding> {
-    let own = judged.facts.rate_limit.filter(|_| judged.direction == Direction::Up);
+    let own = judged.facts.throughput.rate_limit.filter(|_| judged.direction == Direction::Up);
     let socket = judged.sender().and_then(|sender| sender.paced);
     let limit = [own, socket].into_iter().flatten().min_by(f64::total_cmp)?;
     (judged.flow.rate >= 0.7 * limit).then(|| Finding {
@@ -99,7 +99,7 @@ const IDLE: f64 = 0.3;
 /// data in TCP's receive queue although it has nothing else to do. OpenSSH has no such limit.
 fn receive_rate(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let flow = judged.flow;
-    let is_ours = judged.facts.server_is_longhaul();
+    let is_ours = judged.facts.negotiated.server_is_longhaul();
     let unread = flow.unread.filter(|part| *part >= LEFT_THERE)?;
     let turns = flow.server_turns.filter(|turns| turns.wanted() < IDLE)?;
     // A control group or a tracer keeps the process from its data without making it busy.
@@ -133,7 +133,7 @@ fn receive_rate(judged: &JudgedDirection<'_>) -> Option<Finding> {
 /// Finds a window of the server for the channel that does not grow with the path.
 fn ssh_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     // Windows of lhsshd grow, unless its configuration fixes them.
-    let is_ours = judged.facts.server_is_longhaul();
+    let is_ours = judged.facts.negotiated.server_is_longhaul();
     let window = if is_ours { judged.flow.constant_window? } else { judged.flow.ssh_window? };
     let possible = window / judged.facts.round_trip();
     // A slow command and a full queue use windows up too, and several connections are no faster then. Without
@@ -186,7 +186,7 @@ fn rekeying(judged: &JudgedDirection<'_>) -> Option<Finding> {
     // Data wait for an exchange of proposals and one of keys, at least.
     let each = flow.seconds * (1.0 - WARM_UP) / flow.rekeys as f64;
     let share = (2.0 * round_trip / each.max(1e-6)).min(0.9);
-    let without = judged.facts.without_rekeys.filter(|_| judged.direction == Direction::Up);
+    let without = judged.facts.other_settings.without_rekeys.filter(|_| judged.direction == Direction::Up);
     let factor = without.map_or(1.0 / (1.0 - share), |without| without / flow.rate.max(1.0));
     if factor < EACH_IS_LIMITED {
         return None;
@@ -220,7 +220,7 @@ fn bloat(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let idle = judged.facts.round_trip();
     let loaded = judged.sender()?.loaded_rtt?;
     // If round trips vary without load as well, the usual one counts.
-    let idle = jitter::spread(judged.facts).map_or(idle, |spread| idle.max(spread.usual));
+    let idle = jitter::spread(&judged.facts.path).map_or(idle, |spread| idle.max(spread.usual));
     let extra = loaded - idle;
     if !BLOAT.iter().any(|(least, times)| extra >= *least && extra >= times * idle) {
         return None;
@@ -333,7 +333,7 @@ fn later_loss(judged: &JudgedDirection<'_>) -> Option<f64> {
 
 fn path(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let factor = judged.factor()?;
-    if factor >= 1.5 && judged.facts.is_proxied {
+    if factor >= 1.5 && judged.facts.path.is_proxied {
         return Some(proxy(judged, factor));
     }
     if let Some(round_trips) = judged.facts.relayed_at_server().filter(|_| factor >= 1.5) {
@@ -342,16 +342,16 @@ fn path(judged: &JudgedDirection<'_>) -> Option<Finding> {
     if factor >= 1.5 {
         return Some(congestion::judge(judged, factor));
     }
-    let together = judged.facts.together(judged.direction)?;
+    let together = judged.facts.throughput.together(judged.direction)?;
     let most = judged.flow.rate.max(together);
     let back = judged.direction.other();
-    let asymmetry = judged.facts.best_rate(back).map(|rate| rate / most.max(1.0));
+    let asymmetry = judged.facts.throughput.best_rate(back).map(|rate| rate / most.max(1.0));
     let waited = judged.longest_wait().filter(|(_, turns)| turns.waited >= MUCH);
     Some(Finding {
         cause: "path",
         title: format!(
             "The path itself{} carries about {} on {}s; nothing at its ends limits it.",
-            if judged.facts.is_proxied { " or the jump host on it" } else { "" },
+            if judged.facts.path.is_proxied { " or the jump host on it" } else { "" },
             rate(most),
             judged.direction.name()
         ),

@@ -1,11 +1,12 @@
 //! Causes that make a person wait besides the login: shells, SFTP, disks, compression.
 
 use super::delays::{self, SLOW};
-use super::facts::Facts;
+use super::facts::{Disks, Facts, Logins, Sftp, Throughput};
 use super::finding::{Finding, weight_of_factor, weight_of_time};
 use super::home;
 use crate::disk::{Disk, Full};
 use crate::flow::Direction;
+use crate::shell::System;
 use crate::stats::{lowest, rate, size, time};
 
 /// Part of a shell's start that one line must take, for a short start to count as slow: that of shells with
@@ -28,7 +29,7 @@ fn are_slow(starts: &[f64], needed: f64, least: usize) -> bool {
 pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
     let Some(shell) = &facts.shell else { return };
     if shell.interactive.is_empty() {
-        out.extend(command(facts, &shell.command));
+        out.extend(command(&facts.logins, &shell.command, facts.round_trip()));
         return;
     }
     // The fastest run counts: what else runs on either machine is no fault of the shell.
@@ -43,7 +44,7 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
     }
     let excess = interactive - 2.0 * round_trip;
     // A slow home directory has its own finding.
-    let of_home = home::part_of_shell(facts);
+    let of_home = home::part_of_shell(&facts.logins);
     if of_home > 0.0 && excess - of_home < SLOW {
         return;
     }
@@ -99,11 +100,10 @@ fn late_commands(seconds: f64) -> String {
 }
 
 /// Commands that start late, where the server gives no terminal for a shell.
-fn command(facts: &Facts, all: &[f64]) -> Option<Finding> {
-    let round_trip = facts.round_trip();
+fn command(logins: &Logins, all: &[f64], round_trip: f64) -> Option<Finding> {
     let took = lowest(all.iter().copied()).filter(|_| are_slow(all, 2.0 * round_trip, 2))?;
     let excess = took - round_trip;
-    let of_home = home::part_of_shell(facts);
+    let of_home = home::part_of_shell(logins);
     if of_home > 0.0 && excess - of_home < SLOW {
         return None;
     }
@@ -124,14 +124,14 @@ fn command(facts: &Facts, all: &[f64]) -> Option<Finding> {
 /// Finds an SFTP server that starts late.
 pub(super) fn sftp(facts: &Facts, out: &mut Vec<Finding>) {
     let needed = 2.0 * facts.round_trip();
-    if !are_slow(&facts.sftp, needed, LEAST_ANSWERS) {
+    if !are_slow(&facts.sftp.starts, needed, LEAST_ANSWERS) {
         return;
     }
-    let Some(took) = lowest(facts.sftp.iter().copied()) else { return };
+    let Some(took) = lowest(facts.sftp.starts.iter().copied()) else { return };
     let command = facts.shell.as_ref().and_then(|shell| lowest(shell.command.iter().copied()));
     // A delay of each command has its own finding.
     let excess = took - needed.max(command.unwrap_or(0.0));
-    if excess < delays::NOTICEABLE || (excess < SLOW && facts.sftp.len() < delays::OFTEN) {
+    if excess < delays::NOTICEABLE || (excess < SLOW && facts.sftp.starts.len() < delays::OFTEN) {
         return;
     }
     out.push(Finding {
@@ -141,7 +141,7 @@ pub(super) fn sftp(facts: &Facts, out: &mut Vec<Finding>) {
             "the first answer of the subsystem sftp came after {}{} (the fastest of {})",
             time(took),
             command.map_or_else(String::new, |command| format!(", the end of a command that does nothing after {}", time(command))),
-            facts.sftp.len()
+            facts.sftp.starts.len()
         )],
         gain: format!("copies {} faster, each", time(excess)),
         change: vec![
@@ -153,8 +153,8 @@ pub(super) fn sftp(facts: &Facts, out: &mut Vec<Finding>) {
 }
 
 /// Finds a server without SFTP.
-pub(super) fn no_sftp(facts: &Facts) -> Option<Finding> {
-    let why = facts.sftp_refusal.as_ref()?;
+pub(super) fn no_sftp(sftp: &Sftp) -> Option<Finding> {
+    let why = sftp.refusal.as_ref()?;
     Some(Finding {
         cause: "no_sftp",
         title: "The server has no SFTP: copies over it (scp, sftp, lhscp) fail.".to_owned(),
@@ -171,9 +171,9 @@ pub(super) fn no_sftp(facts: &Facts) -> Option<Finding> {
 }
 
 /// Finds a shell that prints something before each command.
-pub(super) fn noise(facts: &Facts, out: &mut Vec<Finding>) {
-    let Some(line) = &facts.there.noise else { return };
-    out.push(Finding {
+pub(super) fn noise(server: &System) -> Option<Finding> {
+    let line = server.noise.as_ref()?;
+    Some(Finding {
         cause: "shell_output",
         title: format!("The shell of the server prints text before the output of each command: \"{line}\"."),
         evidence: vec!["a command that prints one line was answered with this line first".to_owned()],
@@ -184,19 +184,19 @@ pub(super) fn noise(facts: &Facts, out: &mut Vec<Finding>) {
                 .to_owned(),
         ],
         weight: 5.0,
-    });
+    })
 }
 
 /// Finds compression of incompressible data that the configuration asks for.
-pub(super) fn compression(facts: &Facts, out: &mut Vec<Finding>) {
-    let (Some(with), Some(without)) = (facts.compressed, facts.up.as_ref().map(|flow| flow.rate)) else {
-        return;
-    };
+///
+/// `with` is the rate of an upload with compression, bytes/s.
+pub(super) fn compression(with: f64, throughput: &Throughput) -> Option<Finding> {
+    let without = throughput.flow(Direction::Up)?.rate;
     let factor = without / with.max(1.0);
     if factor < 1.3 {
-        return;
+        return None;
     }
-    out.push(Finding {
+    Some(Finding {
         cause: "compression",
         title: format!("Compression slows uploads of data that do not compress to {}.", rate(with)),
         evidence: vec![
@@ -206,12 +206,12 @@ pub(super) fn compression(facts: &Facts, out: &mut Vec<Finding>) {
         gain: format!("{factor:.1} times, measured, for archives, media and encrypted files"),
         change: vec!["Compression no in ssh_config, or no -C, for such data".to_owned()],
         weight: weight_of_factor(factor) + 0.1,
-    });
+    })
 }
 
 /// Disks that have no space for a file.
-pub(super) fn full_disks(facts: &Facts, out: &mut Vec<Finding>) {
-    for (end, disk) in [("the server", &facts.disk_there), ("this machine", &facts.disk_here)] {
+pub(super) fn full_disks(disks: &Disks, out: &mut Vec<Finding>) {
+    for (end, disk) in [("the server", &disks.there), ("this machine", &disks.here)] {
         let Some((disk, full)) = disk.as_ref().and_then(|disk| Some((disk, disk.full.as_ref()?))) else {
             continue;
         };
@@ -270,13 +270,13 @@ fn file_size_limit(end: &str, directory: &str, full: &Full) -> Finding {
 }
 
 /// Disks that are slower than the path.
-pub(super) fn disks(facts: &Facts, out: &mut Vec<Finding>) {
+pub(super) fn disks(disks: &Disks, throughput: &Throughput, out: &mut Vec<Finding>) {
     for direction in Direction::BOTH {
-        let Some(path) = facts.best_rate(direction) else { continue };
+        let Some(path) = throughput.best_rate(direction) else { continue };
         for use_of in [DiskUse::Writing, DiskUse::Reading] {
             let disk = match (direction, use_of) {
-                (Direction::Up, DiskUse::Writing) | (Direction::Down, DiskUse::Reading) => &facts.disk_there,
-                (Direction::Up, DiskUse::Reading) | (Direction::Down, DiskUse::Writing) => &facts.disk_here,
+                (Direction::Up, DiskUse::Writing) | (Direction::Down, DiskUse::Reading) => &disks.there,
+                (Direction::Up, DiskUse::Reading) | (Direction::Down, DiskUse::Writing) => &disks.here,
             };
             let disk = disk.as_ref().filter(|disk| disk.is_measured());
             out.extend(disk.and_then(|disk| slow_disk(direction, use_of, disk, path)));

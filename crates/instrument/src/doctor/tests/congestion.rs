@@ -8,7 +8,7 @@ use crate::shell::System;
 /// Four connections are four times as fast as one, whose control and window, segments, these are.
 fn slow(control: &str, segments: f64) -> Facts {
     let mut facts = good();
-    facts.up_together = Some(40e6);
+    facts.throughput.up.together = Some(40e6);
     let sender = sender(&mut facts);
     sender.congestion_control = Some(control.to_owned());
     sender.congestion_window = Some(segments * sender.segment);
@@ -32,7 +32,8 @@ fn control_that_is_slow_by_itself_is_named() {
         assert_eq!((cause, title), ("congestion_control", named));
     }
     let mut facts = slow("lp", 350.0);
-    facts.other_control = Some(OtherControl::Measured { name: "cubic".to_owned(), rate: 30e6 });
+    facts.other_settings.congestion_control =
+        Some(OtherControl::Measured { name: "cubic".to_owned(), rate: 30e6 });
     let found = diagnose(&facts).remove(0);
     assert!(found.gain.starts_with("3.0 times, measured with cubic"), "{found:?}");
     assert!(found.change[0].contains("sysctl -w net.ipv4.tcp_congestion_control=cubic"), "{found:?}");
@@ -40,14 +41,15 @@ fn control_that_is_slow_by_itself_is_named() {
     // A usual one is none, unless another was faster.
     assert!(first(&slow("cubic", 350.0)).1.starts_with("One connection does not fill the path"));
     let mut facts = slow("cubic", 350.0);
-    facts.other_control = Some(OtherControl::Measured { name: "bbr".to_owned(), rate: 30e6 });
+    facts.other_settings.congestion_control =
+        Some(OtherControl::Measured { name: "bbr".to_owned(), rate: 30e6 });
     assert!(first(&facts).1.starts_with("The congestion control cubic of this machine"));
 }
 
 #[test]
 fn route_with_a_congestion_window_is_named() {
     let mut facts = slow("cubic", 20.0);
-    facts.here = system("10.0.0.2 dev eth0 src 10.0.0.1 uid 0 \\    cache cwnd lock 20", "", "1");
+    facts.systems.here = system("10.0.0.2 dev eth0 src 10.0.0.1 uid 0 \\    cache cwnd lock 20", "", "1");
     let (cause, title) = first(&facts);
     let named = "A route of this machine limits the congestion window of uploads (cwnd 20, 29.0 kB).";
     assert_eq!((cause, title.as_str()), ("congestion_control", named));
@@ -57,7 +59,7 @@ fn route_with_a_congestion_window_is_named() {
     assert!(first(&facts).1.starts_with("One connection"));
     // The path holds no more.
     facts = slow("cubic", 2000.0);
-    facts.here = system("10.0.0.2 dev eth0 cwnd lock 2000", "", "1");
+    facts.systems.here = system("10.0.0.2 dev eth0 cwnd lock 2000", "", "1");
     assert!(first(&facts).1.starts_with("One connection"));
 }
 
@@ -65,7 +67,7 @@ fn route_with_a_congestion_window_is_named() {
 fn metrics_of_earlier_connections_are_named() {
     let mut facts = slow("cubic", 60.0);
     let metrics = "10.0.0.2 age 12.5sec ssthresh 9 cwnd 30 rtt 50000us";
-    facts.here = system("10.0.0.2 dev eth0", metrics, "0");
+    facts.systems.here = system("10.0.0.2 dev eth0", metrics, "0");
     let (_, title) = first(&facts);
     assert!(
         title.starts_with("This machine limits the congestion window of uploads")
@@ -74,7 +76,7 @@ fn metrics_of_earlier_connections_are_named() {
     );
     assert!(diagnose(&facts)[0].change[0].contains("ip tcp_metrics flush 10.0.0.2"));
     // Kernels forget the threshold, unless they were told not to; a window that was exceeded is none.
-    facts.here = system("10.0.0.2 dev eth0", metrics, "1");
+    facts.systems.here = system("10.0.0.2 dev eth0", metrics, "1");
     assert!(first(&facts).1.starts_with("One connection"));
 }
 
@@ -82,16 +84,16 @@ fn metrics_of_earlier_connections_are_named() {
 #[test]
 fn constant_flight_of_a_buffer_s_size_is_named_with_the_doubt() {
     let mut facts = good();
-    facts.idle = vec![0.12];
-    facts.logins.iter_mut().for_each(|login| login[0].1 = 0.12);
-    facts.there = System::from_pairs(&[("tcp_wmem", "4096 16384 524288")]);
+    facts.path.pings = vec![0.12];
+    facts.logins.timed.iter_mut().for_each(|login| login[0].1 = 0.12);
+    facts.systems.there = System::from_pairs(&[("tcp_wmem", "4096 16384 524288")]);
     (up(&mut facts).rate, up(&mut facts).least_rtt) = (16.5e6, Some(0.12));
-    facts.up_together = Some(23.7e6);
-    let down = facts.down.as_mut().unwrap();
+    facts.throughput.up.together = Some(23.7e6);
+    let down = facts.throughput.down.flow.as_mut().unwrap();
     (down.rate, down.least_rtt) = (3.28e6, Some(0.12));
     let sender = down.sender.as_mut().unwrap();
     (sender.loaded_rtt, sender.congestion_window) = (Some(0.1238), None);
-    facts.down_together = Some(2.57e6);
+    facts.throughput.down.together = Some(2.57e6);
     let found = |facts: &Facts| diagnose(facts).into_iter().find(|found| found.cause == "send_buffer");
     let named = found(&facts).expect("the buffer");
     let title =
@@ -101,12 +103,12 @@ fn constant_flight_of_a_buffer_s_size_is_named_with_the_doubt() {
     assert!(named.change[0].contains("on the server: sysctl -w net.ipv4.tcp_wmem="), "{named:?}");
     // A queue, another size of the buffer, or as little in the other direction: the path.
     let mut queued = facts.clone();
-    queued.down.as_mut().unwrap().sender.as_mut().unwrap().loaded_rtt = Some(0.17);
+    queued.throughput.down.flow.as_mut().unwrap().sender.as_mut().unwrap().loaded_rtt = Some(0.17);
     let mut larger = facts.clone();
-    larger.there = System::from_pairs(&[("tcp_wmem", "4096 16384 4194304")]);
+    larger.systems.there = System::from_pairs(&[("tcp_wmem", "4096 16384 4194304")]);
     let mut symmetric = facts;
     up(&mut symmetric).rate = 3.3e6;
-    symmetric.up_together = Some(3.3e6);
+    symmetric.throughput.up.together = Some(3.3e6);
     for other in [queued, larger, symmetric] {
         assert!(found(&other).is_none(), "{:?}", found(&other));
     }

@@ -1,7 +1,7 @@
 //! Delays of a fifth of a second, and signatures by an agent.
 
 use super::super::diagnose::diagnose;
-use super::super::facts::{Facts, Shell};
+use super::super::facts::{Facts, Logins, Sftp, Shell};
 use super::{first, good};
 use crate::stage::Stage;
 
@@ -15,7 +15,8 @@ fn logins(all: &[&[(Stage, f64)]]) -> Facts {
         };
         stages.map(took).to_vec()
     };
-    Facts { logins: all.iter().map(login).collect(), ..good() }
+    let timed = all.iter().map(login).collect();
+    Facts { logins: Logins { timed, ..Logins::default() }, ..good() }
 }
 
 fn is_named(facts: &Facts, cause: &str) -> bool {
@@ -38,10 +39,10 @@ fn short_delay_of_each_login_is_named() {
 fn packets_that_wait_for_an_acknowledgement_are_no_delay() {
     // Over 150 ms, as OpenSSH's server was seen to answer.
     let mut facts = good();
-    (facts.idle, facts.up.as_mut().unwrap().least_rtt) = (vec![0.15], Some(0.15));
-    facts.down = None;
+    (facts.path.pings, facts.throughput.up.flow.as_mut().unwrap().least_rtt) = (vec![0.15], Some(0.15));
+    facts.throughput.down.flow = None;
     let login = vec![(Stage::KeyExchange, 0.46), (Stage::Approval, 0.345), (Stage::Session, 0.35)];
-    facts.logins = vec![login; 4];
+    facts.logins.timed = vec![login; 4];
     facts.shell = None;
     assert_eq!(first(&facts).0, "path");
 }
@@ -77,17 +78,18 @@ fn short_delay_of_each_command_is_named() {
     };
     assert_eq!(first(&starts([0.3, 0.31, 0.32, 0.3], 0.36)).0, "command_start");
     assert_eq!(first(&starts([0.06, 0.31, 0.32, 0.3], 0.36)).0, "path");
-    let facts = Facts { sftp: vec![0.35, 0.36, 0.36, 0.34], ..good() };
-    let (cause, title) = first(&facts);
+    let starts =
+        |starts: &[f64]| Facts { sftp: Sftp { starts: starts.to_vec(), ..Sftp::default() }, ..good() };
+    let (cause, title) = first(&starts(&[0.35, 0.36, 0.36, 0.34]));
     assert!(cause == "sftp_start" && title.contains("240 ms"), "{title}");
-    assert_eq!(first(&Facts { sftp: vec![0.35, 0.36], ..good() }).0, "path");
+    assert_eq!(first(&starts(&[0.35, 0.36])).0, "path");
 }
 
 #[test]
 fn agent_that_signs_late_is_no_fault_of_the_server() {
     let late = [(Stage::Approval, 1.55)];
     let mut facts = logins(&[&late, &late, &late]);
-    facts.agent_signing = Some(1.5);
+    facts.logins.agent_signing = Some(1.5);
     let (cause, title) = first(&facts);
     assert_eq!(
         (cause, title.as_str()),
@@ -96,13 +98,13 @@ fn agent_that_signs_late_is_no_fault_of_the_server() {
     assert!(!is_named(&facts, "login_approval"));
     // The server needs as long.
     let late = [(Stage::Approval, 3.05)];
-    facts.logins = logins(&[&late, &late, &late]).logins;
+    facts.logins.timed = logins(&[&late, &late, &late]).logins.timed;
     let causes: Vec<_> = diagnose(&facts).iter().map(|found| found.cause).collect();
     assert!(
         causes.starts_with(&["agent", "login_approval"]) || causes.starts_with(&["login_approval", "agent"]),
         "{causes:?}"
     );
     // A quick agent has no part in it.
-    facts.agent_signing = Some(0.002);
+    facts.logins.agent_signing = Some(0.002);
     assert!(!is_named(&facts, "agent") && is_named(&facts, "login_approval"));
 }

@@ -14,23 +14,23 @@ use crate::shell::System;
 #[test]
 fn fixed_ssh_window_is_named_with_its_size() {
     let mut facts = good();
-    *up(&mut facts) = Flow { rate: 38e6, closed: 0.9, ..facts.up.clone().unwrap() };
-    facts.up_together = Some(140e6);
+    *up(&mut facts) = Flow { rate: 38e6, closed: 0.9, ..facts.throughput.up.flow.clone().unwrap() };
+    facts.throughput.up.together = Some(140e6);
     assert_eq!(
         first(&facts),
         ("ssh_window", "The server's fixed SSH window of 2.1 MB limits uploads.".to_owned())
     );
     // Several at a time were refused, or had no time to start.
-    facts.up_together = None;
+    facts.throughput.up.together = None;
     assert_eq!(first(&facts).0, "ssh_window");
     assert!(diagnose(&facts)[0].gain.contains("not measured"), "{facts:?}");
-    facts.up_together = Some(30e6);
+    facts.throughput.up.together = Some(30e6);
     assert_eq!(first(&facts).0, "ssh_window");
     // A full queue uses the window up, and several connections are no faster.
     sender(&mut facts).loaded_rtt = Some(0.07);
     assert_ne!(first(&facts).0, "ssh_window");
     sender(&mut facts).loaded_rtt = Some(0.052);
-    facts.up_together = Some(140e6);
+    facts.throughput.up.together = Some(140e6);
     // A window that is closed at a tenth of what it allows waits for the receiver.
     up(&mut facts).rate = 4e6;
     assert_ne!(first(&facts).0, "ssh_window");
@@ -40,8 +40,8 @@ fn fixed_ssh_window_is_named_with_its_size() {
 #[test]
 fn page_about_measuring_shows_a_finding_as_it_is_printed() {
     let mut facts = good();
-    *up(&mut facts) = Flow { rate: 38e6, closed: 0.9, ..facts.up.clone().unwrap() };
-    facts.up_together = Some(140e6);
+    *up(&mut facts) = Flow { rate: 38e6, closed: 0.9, ..facts.throughput.up.flow.clone().unwrap() };
+    facts.throughput.up.together = Some(140e6);
     let without_numbers = |text: &str| {
         let numbers = |word: &str| word.replace(|c: char| c.is_ascii_digit() || c == '.', "");
         text.split_whitespace().map(numbers).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
@@ -72,25 +72,25 @@ fn page_about_measuring_shows_a_finding_as_it_is_printed() {
 #[test]
 fn fixed_window_of_lhsshd_is_named_with_its_keywords() {
     let mut facts = good();
-    facts.server = "SSH-2.0-Longhaul_0.2.0".to_owned();
+    facts.negotiated.server = "SSH-2.0-Longhaul_0.2.0".to_owned();
     *up(&mut facts) = Flow {
         rate: 4.9e6,
         closed: 0.9,
         ssh_window: Some(262_144.0),
         constant_window: Some(262_144.0),
-        ..facts.up.clone().unwrap()
+        ..facts.throughput.up.flow.clone().unwrap()
     };
-    facts.up_together = Some(19e6);
+    facts.throughput.up.together = Some(19e6);
     assert_eq!(
         first(&facts),
         ("ssh_window", "The server's fixed SSH window of 262 kB limits uploads.".to_owned())
     );
     assert!(diagnose(&facts)[0].change[0].contains("HPNDisabled and HPNBufferSize"), "{facts:?}");
     // A slow command: several connections are no faster.
-    facts.up_together = Some(5e6);
+    facts.throughput.up.together = Some(5e6);
     assert_ne!(first(&facts).0, "ssh_window");
     // The window grows.
-    facts.up_together = Some(19e6);
+    facts.throughput.up.together = Some(19e6);
     up(&mut facts).constant_window = None;
     assert_ne!(first(&facts).0, "ssh_window");
 }
@@ -98,7 +98,7 @@ fn fixed_window_of_lhsshd_is_named_with_its_keywords() {
 #[test]
 fn rate_limit_of_the_server_is_named_for_downloads() {
     let mut facts = good();
-    let down = facts.down.as_mut().unwrap();
+    let down = facts.throughput.down.flow.as_mut().unwrap();
     down.rate = 1.95e6;
     down.sender.as_mut().unwrap().paced = Some(2e6);
     let (cause, title) = first(&facts);
@@ -111,11 +111,11 @@ fn small_receive_buffer_is_named_with_its_sysctl() {
     *sender(&mut facts) = Sender {
         receive_window: Some(0.9),
         window: Some(65_536.0),
-        ..facts.up.clone().unwrap().sender.unwrap()
+        ..facts.throughput.up.flow.clone().unwrap().sender.unwrap()
     };
     up(&mut facts).rate = 1.2e6;
-    facts.up_together = Some(4.7e6);
-    facts.there = System::from_pairs(&[("tcp_rmem", "4096 65536 131072")]);
+    facts.throughput.up.together = Some(4.7e6);
+    facts.systems.there = System::from_pairs(&[("tcp_rmem", "4096 65536 131072")]);
     let found = diagnose(&facts);
     assert_eq!(found[0].cause, "receive_buffer");
     assert!(found[0].title.contains("131 kB"), "{:?}", found[0]);
@@ -129,14 +129,16 @@ fn windows_that_are_not_scaled_are_named_with_the_end() {
     sender(&mut facts).window = Some(65_535.0);
     up(&mut facts).rate = 1.2e6;
     up(&mut facts).scales_windows = Some(false);
-    facts.up_together = Some(4.7e6);
-    facts.there = System::from_pairs(&[("tcp_rmem", "4096 131072 6291456"), ("tcp_window_scaling", "0")]);
+    facts.throughput.up.together = Some(4.7e6);
+    facts.systems.there =
+        System::from_pairs(&[("tcp_rmem", "4096 131072 6291456"), ("tcp_window_scaling", "0")]);
     let found = diagnose(&facts);
     assert_eq!(found[0].cause, "window_scaling");
     let change = &found[0].change[0];
     assert!(change.contains("on the server: sysctl -w net.ipv4.tcp_window_scaling=1"), "{change}");
     // Neither end has switched it off: something between them has.
-    facts.there = System::from_pairs(&[("tcp_rmem", "4096 131072 6291456"), ("tcp_window_scaling", "1")]);
+    facts.systems.there =
+        System::from_pairs(&[("tcp_rmem", "4096 131072 6291456"), ("tcp_window_scaling", "1")]);
     assert!(diagnose(&facts)[0].change[0].contains("firewalls"), "{:?}", diagnose(&facts)[0]);
     up(&mut facts).scales_windows = Some(true);
     assert_ne!(first(&facts).0, "window_scaling");
@@ -148,17 +150,17 @@ fn buffers_that_a_program_has_set_are_told_from_the_system_s() {
     sender(&mut facts).receive_window = Some(0.9);
     sender(&mut facts).window = Some(200_000.0);
     up(&mut facts).rate = 3.9e6;
-    facts.up_together = Some(9.8e6);
-    facts.there = System::from_pairs(&[("tcp_rmem", "4096 131072 6291456")]);
+    facts.throughput.up.together = Some(9.8e6);
+    facts.systems.there = System::from_pairs(&[("tcp_rmem", "4096 131072 6291456")]);
     let (cause, title) = first(&facts);
     assert!(cause == "receive_buffer" && title.contains("a program has set it to about 200 kB"), "{title}");
     // A slow receiver closes its window too, and several connections are no faster.
-    facts.up_together = Some(4e6);
+    facts.throughput.up.together = Some(4e6);
     assert_ne!(first(&facts).0, "receive_buffer");
-    facts.up_together = Some(9.8e6);
+    facts.throughput.up.together = Some(9.8e6);
     sender(&mut facts).receive_window = Some(0.0);
     sender(&mut facts).send_buffer = Some(0.9);
-    facts.here = System::from_pairs(&[("tcp_wmem", "4096 16384 4194304")]);
+    facts.systems.here = System::from_pairs(&[("tcp_wmem", "4096 16384 4194304")]);
     let (cause, title) = first(&facts);
     assert!(cause == "send_buffer" && title.contains("a program has set it to about 195 kB"), "{title}");
 }
@@ -169,16 +171,16 @@ fn settings_that_hold_a_receive_buffer_are_named() {
     sender(&mut facts).receive_window = Some(0.9);
     sender(&mut facts).window = Some(65_536.0);
     up(&mut facts).rate = 1.2e6;
-    facts.up_together = Some(4.7e6);
+    facts.throughput.up.together = Some(4.7e6);
     let buffers = ("tcp_rmem", "4096 131072 6291456");
-    facts.there = System::from_pairs(&[buffers, ("tcp_moderate_rcvbuf", "0")]);
+    facts.systems.there = System::from_pairs(&[buffers, ("tcp_moderate_rcvbuf", "0")]);
     let (cause, title) = first(&facts);
     assert!(cause == "receive_buffer" && title.contains("stays at the 131 kB"), "{title}");
-    facts.there =
+    facts.systems.there =
         System::from_pairs(&[buffers, ("tcp_moderate_rcvbuf", "1"), ("route", "10.0.0.1 window 65535")]);
     let (cause, title) = first(&facts);
     assert!(cause == "receive_buffer" && title.contains("A route of the server limits"), "{title}");
-    facts.there = System::from_pairs(&[buffers, ("tcp_moderate_rcvbuf", "1")]);
+    facts.systems.there = System::from_pairs(&[buffers, ("tcp_moderate_rcvbuf", "1")]);
     assert!(first(&facts).1.contains("a program has set it"), "{:?}", first(&facts));
 }
 
@@ -215,9 +217,9 @@ fn programs_beside_a_full_path_are_not_blamed() {
     let waited = "this machine waited 90 % of the time for its turn at a processor, which does not limit it";
     assert!(found[0].evidence.iter().any(|line| line.contains(waited)), "{found:?}");
     // Several connections have more turns, and are faster; or the receiver is late; or nothing is queued.
-    facts.up_together = Some(30e6);
+    facts.throughput.up.together = Some(30e6);
     assert_eq!(first(&facts).0, "processor");
-    facts.up_together = Some(10.5e6);
+    facts.throughput.up.together = Some(10.5e6);
     sender(&mut facts).receive_window = Some(0.5);
     assert_eq!(first(&facts).0, "processor");
     sender(&mut facts).receive_window = Some(0.0);
@@ -245,7 +247,7 @@ fn process_that_is_stopped_is_told_before_what_follows_from_it() {
     (flow.rate, flow.seconds) = (3.6e6, 4.0);
     flow.server_stopped = Some(Stopped { found: 19, looks: 38 });
     (sender(&mut facts).resent, sender(&mut facts).segments) = (80.0, 10_000.0);
-    facts.up_together = Some(6e6);
+    facts.throughput.up.together = Some(6e6);
     let (cause, title) = first(&facts);
     assert!(cause == "process_stopped" && title.contains("the server 50 % of the time"), "{title}");
     // Three looks of forty are chance.
@@ -260,7 +262,7 @@ fn process_that_is_stopped_is_told_before_what_follows_from_it() {
     );
     // Beside a full path a tracer costs nothing.
     sender(&mut facts).loaded_rtt = Some(0.09);
-    facts.up_together = Some(3.7e6);
+    facts.throughput.up.together = Some(3.7e6);
     assert!(diagnose(&facts).iter().all(|found| found.cause != "process_stopped"));
 }
 
@@ -290,8 +292,8 @@ fn time_that_the_hypervisor_takes_is_named() {
 #[test]
 fn slower_direction_of_an_asymmetric_line_comes_first() {
     let mut facts = good();
-    facts.down.as_mut().unwrap().rate = 0.6e6;
-    facts.down_together = Some(0.62e6);
+    facts.throughput.down.flow.as_mut().unwrap().rate = 0.6e6;
+    facts.throughput.down.together = Some(0.62e6);
     let found = diagnose(&facts);
     assert!(found[0].cause == "path" && found[0].title.contains("620 kB/s on downloads"), "{found:?}");
     assert!(
@@ -369,10 +371,10 @@ fn busy_processor_is_named_with_the_faster_cipher() {
     let mut facts = good();
     up(&mut facts).client_cpu = Some(0.99);
     let name = "aes128-gcm@openssh.com".to_owned();
-    facts.other_cipher = Some(OtherCipher::Measured { name: name.clone(), rate: 30e6 });
+    facts.other_settings.cipher = Some(OtherCipher::Measured { name: name.clone(), rate: 30e6 });
     let found = diagnose(&facts);
     assert!(found[0].cause == "processor" && found[0].gain.starts_with("3.0 times"), "{:?}", found[0]);
-    facts.other_cipher = Some(OtherCipher::Refused { name });
+    facts.other_settings.cipher = Some(OtherCipher::Refused { name });
     let found = diagnose(&facts);
     assert!(found[0].change[0].starts_with("at the server: Ciphers +aes128-gcm"), "{:?}", found[0]);
 }
@@ -380,30 +382,30 @@ fn busy_processor_is_named_with_the_faster_cipher() {
 #[test]
 fn frequent_key_exchanges_are_named() {
     let mut facts = good();
-    let flow = facts.up.clone().unwrap();
+    let flow = facts.throughput.up.flow.clone().unwrap();
     *up(&mut facts) = Flow { rekeys: 8, bytes_per_rekey: 1e6, seconds: 4.0, ..flow.clone() };
-    facts.without_rekeys = Some(3.0 * flow.rate);
+    facts.other_settings.without_rekeys = Some(3.0 * flow.rate);
     let (cause, title) = first(&facts);
     assert!(cause == "rekeying" && title.contains("after each 1.0 MB"), "{title}");
     // They cost nothing.
-    facts.without_rekeys = Some(1.1 * flow.rate);
+    facts.other_settings.without_rekeys = Some(1.1 * flow.rate);
     assert_ne!(first(&facts).0, "rekeying");
 }
 
 #[test]
 fn compression_that_slows_is_named() {
     let mut facts = good();
-    facts.compressed = facts.up.as_ref().map(|flow| flow.rate / 3.0);
+    facts.other_settings.compressed = facts.throughput.up.flow.as_ref().map(|flow| flow.rate / 3.0);
     let (cause, title) = first(&facts);
     assert!(cause == "compression" && title.contains("do not compress"), "{title}");
-    facts.compressed = facts.up.as_ref().map(|flow| flow.rate * 0.9);
+    facts.other_settings.compressed = facts.throughput.up.flow.as_ref().map(|flow| flow.rate * 0.9);
     assert_ne!(first(&facts).0, "compression");
 }
 
 #[test]
 fn slow_disk_is_named_with_both_rates() {
     let mut facts = good();
-    facts.disk_there =
+    facts.disks.there =
         Some(Disk { directory: "/slow".to_owned(), rate: 2e6, read_rate: None, bytes: 4e6, full: None });
     let (cause, title) = first(&facts);
     assert!(cause == "disk" && title.contains("/slow") && title.contains("2.0 MB/s"), "{title}");
@@ -416,7 +418,7 @@ fn full_disk_comes_before_a_slow_one() {
     let full = Some(Full { wanted: 16e6, said, free: Some(9e6), is_of_file: false, limit: None });
     // A smaller file was written, slowly.
     let slow = Disk { directory: "/full".to_owned(), rate: 2e6, read_rate: None, bytes: 2e6, full };
-    facts.disk_there = Some(slow.clone());
+    facts.disks.there = Some(slow.clone());
     let found = diagnose(&facts);
     let causes: Vec<_> = found.iter().map(|finding| finding.cause).collect();
     assert!(causes.starts_with(&["disk_full", "disk"]), "{causes:?}");
@@ -425,8 +427,8 @@ fn full_disk_comes_before_a_slow_one() {
         "{found:?}"
     );
     // No file was.
-    facts.disk_there = None;
-    facts.disk_here = Some(Disk { rate: 0.0, bytes: 0.0, ..slow });
+    facts.disks.there = None;
+    facts.disks.here = Some(Disk { rate: 0.0, bytes: 0.0, ..slow });
     let causes: Vec<_> = diagnose(&facts).iter().map(|finding| finding.cause).collect();
     assert!(causes[0] == "disk_full" && !causes.contains(&"disk"), "{causes:?}");
     let page = crate::doctor::page::text(&facts, &diagnose(&facts), 30.0);
@@ -438,12 +440,12 @@ fn disk_that_reads_slowly_limits_the_other_direction() {
     let mut facts = good();
     let slow =
         Disk { directory: "/slow".to_owned(), rate: 900e6, read_rate: Some(2e6), bytes: 4e6, full: None };
-    facts.disk_there = Some(slow.clone());
+    facts.disks.there = Some(slow.clone());
     let (cause, title) = first(&facts);
     assert!(cause == "disk" && title.contains("The disk of the server (/slow) gives 2.0 MB/s"), "{title}");
     assert!(title.contains("downloads"), "{title}");
-    facts.disk_there = None;
-    facts.disk_here = Some(slow);
+    facts.disks.there = None;
+    facts.disks.here = Some(slow);
     let (cause, title) = first(&facts);
     assert!(cause == "disk" && title.contains("this machine") && title.contains("uploads"), "{title}");
 }

@@ -19,23 +19,23 @@ fn resets_after_some_bytes_are_named_with_the_number() {
     // Recorded behind a firewall that resets what has moved 8 MB.
     let failure = Some("Read from remote host 10.88.0.2: Connection reset by peer".to_owned());
     let reset = Flow { moved: 7.9e6, failure, ..Flow::default() };
-    (facts.up, facts.down) = (Some(reset.clone()), Some(reset));
-    (facts.up_together, facts.down_together) = (None, None);
+    (facts.throughput.up.flow, facts.throughput.down.flow) = (Some(reset.clone()), Some(reset));
+    (facts.throughput.up.together, facts.throughput.down.together) = (None, None);
     let (cause, title) = first(&facts);
     assert_eq!(
         (cause, title.as_str()),
         ("broken_off", "Connections break off while data are moved: the upload after 7.9 MB.")
     );
-    facts.up = good().up;
+    facts.throughput.up.flow = good().throughput.up.flow;
     assert!(first(&facts).1.ends_with("the download after 7.9 MB."));
     // One that drops them in place of that: the rest of the transfer is waited for.
     let failure = Some(crate::task::LATE.to_owned());
     let pauses = Pauses { longest: 1.2, count: 1, seconds: 1.2, endless: 1.2 };
-    let flow = Flow { moved: 8.1e6, failure, pauses, ..good().up.unwrap() };
-    (facts.up, facts.down) = (Some(flow.clone()), Some(flow));
+    let flow = Flow { moved: 8.1e6, failure, pauses, ..good().throughput.up.flow.unwrap() };
+    (facts.throughput.up.flow, facts.throughput.down.flow) = (Some(flow.clone()), Some(flow));
     let (cause, title) = first(&facts);
     assert!(cause == "stall" && title.contains("after 8.1 MB"), "{title}");
-    facts.down = good().down;
+    facts.throughput.down.flow = good().throughput.down.flow;
     assert!(!is_named(&facts, "stall"), "one direction may be slow to end");
 }
 
@@ -46,7 +46,11 @@ fn transfers_that_are_late_and_still_move_do_not_stand_still() {
     // time.
     let failure = Some(crate::task::LATE.to_owned());
     let pauses = Pauses { longest: 1.6, count: 3, seconds: 2.8, endless: 0.0 };
-    let lost = Sender { segments: 900.0, resent: 140.0, ..facts.up.clone().unwrap().sender.unwrap() };
+    let lost = Sender {
+        segments: 900.0,
+        resent: 140.0,
+        ..facts.throughput.up.flow.clone().unwrap().sender.unwrap()
+    };
     let flow = Flow {
         rate: 0.2e6,
         moved: 1.3e6,
@@ -54,10 +58,10 @@ fn transfers_that_are_late_and_still_move_do_not_stand_still() {
         failure,
         pauses,
         sender: Some(lost),
-        ..facts.up.clone().unwrap()
+        ..facts.throughput.up.flow.clone().unwrap()
     };
-    (facts.up, facts.down) = (Some(flow.clone()), Some(flow));
-    (facts.up_together, facts.down_together) = (Some(0.8e6), Some(0.8e6));
+    (facts.throughput.up.flow, facts.throughput.down.flow) = (Some(flow.clone()), Some(flow));
+    (facts.throughput.up.together, facts.throughput.down.together) = (Some(0.8e6), Some(0.8e6));
     assert_eq!(first(&facts).0, "loss");
     assert!(!is_named(&facts, "stall"));
 }
@@ -68,8 +72,8 @@ fn connections_that_end_before_data_are_no_broken_transfers() {
     // A switch, or an appliance for SFTP alone, closes the connection at a command.
     let failure = Some("Connection closed by 10.88.0.2 port 22".to_owned());
     let closed = Flow { moved: 3200.0, failure, ..Flow::default() };
-    (facts.up, facts.down) = (Some(closed.clone()), Some(closed));
-    (facts.up_together, facts.down_together) = (None, None);
+    (facts.throughput.up.flow, facts.throughput.down.flow) = (Some(closed.clone()), Some(closed));
+    (facts.throughput.up.together, facts.throughput.down.together) = (None, None);
     assert!(!is_named(&facts, "broken_off"));
     up(&mut facts).moved = 0.4e6;
     assert!(first(&facts).1.ends_with("the upload after 400 kB."), "{:?}", first(&facts));
@@ -78,10 +82,10 @@ fn connections_that_end_before_data_are_no_broken_transfers() {
 #[test]
 fn tracer_that_stops_nothing_hides_no_other_cause() {
     let mut facts = good();
-    facts.there = System::from_pairs(&[("tcp_rmem", "4096 131072 131072")]);
+    facts.systems.there = System::from_pairs(&[("tcp_rmem", "4096 131072 131072")]);
     up(&mut facts).rate = 1.2e6;
     (sender(&mut facts).receive_window, sender(&mut facts).window) = (Some(0.92), Some(62_000.0));
-    facts.up_together = Some(4.8e6);
+    facts.throughput.up.together = Some(4.8e6);
     let without = first(&facts).0;
     assert_eq!(without, "receive_buffer");
     // What guards the system traces each session for good.
@@ -108,21 +112,21 @@ fn group(killed: u64, tcp: (&str, u64)) -> String {
 #[test]
 fn processes_killed_for_memory_come_first() {
     let mut facts = good();
-    facts.there = System::from_pairs(&[("memory", &group(0, ("9223372036854771712", 0)))]);
-    facts.memory_at_end = memory::groups(&group(2, ("9223372036854771712", 0)));
+    facts.systems.there = System::from_pairs(&[("memory", &group(0, ("9223372036854771712", 0)))]);
+    facts.systems.memory_at_end = memory::groups(&group(2, ("9223372036854771712", 0)));
     let (cause, title) = first(&facts);
     assert!(cause == "memory_limit" && title.contains("the server") && title.contains("6.3 MB"), "{title}");
-    facts.broken = Some("the connection was closed".to_owned());
+    facts.throughput.broken = Some("the connection was closed".to_owned());
     assert_eq!(first(&facts).0, "memory_limit");
     assert!(!is_named(&facts, "broken_off"), "its cause is known");
     // Those that were killed before this run are none of its causes; so little memory is one.
-    facts.there = System::from_pairs(&[("memory", &group(2, ("9223372036854771712", 0)))]);
+    facts.systems.there = System::from_pairs(&[("memory", &group(2, ("9223372036854771712", 0)))]);
     let (cause, title) = first(&facts);
     assert!(cause == "memory_limit" && title.starts_with("Connections break off"), "{title}");
-    facts.broken = None;
+    facts.throughput.broken = None;
     assert!(!is_named(&facts, "memory_limit"));
-    facts.broken = Some("the connection was closed".to_owned());
-    facts.there = System::default();
+    facts.throughput.broken = Some("the connection was closed".to_owned());
+    facts.systems.there = System::default();
     assert_eq!(first(&facts).0, "broken_off");
 }
 
@@ -133,7 +137,7 @@ fn memory_of_tcp_explains_losses_and_slow_connections() {
     let used = memory::groups(&group(0, ("65536", 300)));
     up(&mut facts).server_memory = memory::between(&before, &used);
     sender(&mut facts).resent = 2800.0;
-    facts.down_together = Some(19e6);
+    facts.throughput.down.together = Some(19e6);
     let (cause, title) = first(&facts);
     assert!(cause == "memory_limit" && title.contains("65.5 kB together"), "{title}");
     assert!(!is_named(&facts, "congestion_control") && !is_named(&facts, "path"));
@@ -149,7 +153,8 @@ fn waiting_for_memory_counts_by_its_share_of_the_time() {
         stalled: seconds,
         ..MemoryGroup::default()
     };
-    *up(&mut facts) = Flow { seconds: 4.0, client_memory: Some(stalled(3.0)), ..facts.up.clone().unwrap() };
+    *up(&mut facts) =
+        Flow { seconds: 4.0, client_memory: Some(stalled(3.0)), ..facts.throughput.up.flow.clone().unwrap() };
     let (cause, title) = first(&facts);
     assert!(cause == "memory_limit" && title.contains("this machine") && title.contains("75"), "{title}");
     // The cache of files is at its limit all the time, and nothing waits.
@@ -161,7 +166,7 @@ fn waiting_for_memory_counts_by_its_share_of_the_time() {
 fn outages_are_told_from_losses_and_stopped_programs() {
     let mut facts = good();
     let pauses = Pauses { longest: 0.5, count: 3, seconds: 1.2, endless: 0.0 };
-    *up(&mut facts) = Flow { seconds: 4.0, pauses, ..facts.up.clone().unwrap() };
+    *up(&mut facts) = Flow { seconds: 4.0, pauses, ..facts.throughput.up.flow.clone().unwrap() };
     assert!(!is_named(&facts, "outages"), "nothing was sent again");
     sender(&mut facts).resent = 40.0;
     let (cause, title) = first(&facts);
@@ -170,9 +175,9 @@ fn outages_are_told_from_losses_and_stopped_programs() {
     assert!(!is_named(&facts, "outages"));
     // Losses that explain the rate have timeouts, too.
     *sender(&mut facts) =
-        Sender { segments: 900.0, resent: 30.0, ..facts.up.clone().unwrap().sender.unwrap() };
-    *up(&mut facts) = Flow { rate: 0.2e6, pauses, ..facts.up.clone().unwrap() };
-    facts.up_together = Some(0.8e6);
+        Sender { segments: 900.0, resent: 30.0, ..facts.throughput.up.flow.clone().unwrap().sender.unwrap() };
+    *up(&mut facts) = Flow { rate: 0.2e6, pauses, ..facts.throughput.up.flow.clone().unwrap() };
+    facts.throughput.up.together = Some(0.8e6);
     assert_eq!(first(&facts).0, "loss");
     assert!(!is_named(&facts, "outages"));
 }
@@ -180,16 +185,16 @@ fn outages_are_told_from_losses_and_stopped_programs() {
 #[test]
 fn slow_output_of_a_command_is_no_fault_of_the_path() {
     let mut facts = good();
-    facts.down_together = Some(3.8e6);
-    let down = facts.down.as_mut().unwrap();
+    facts.throughput.down.together = Some(3.8e6);
+    let down = facts.throughput.down.flow.as_mut().unwrap();
     (down.rate, down.starved) = (0.9e6, Some(0.95));
     down.server_turns = Some(Turns { ran: 0.02, waited: 0.1 });
     let (cause, title) = first(&facts);
     assert!(cause == "command_output" && title.contains("900 kB/s only"), "{title}");
     // An SSH process that is busy, and one that has enough to send.
-    facts.down.as_mut().unwrap().server_turns = Some(Turns { ran: 0.3, waited: 0.4 });
+    facts.throughput.down.flow.as_mut().unwrap().server_turns = Some(Turns { ran: 0.3, waited: 0.4 });
     assert_eq!(first(&facts).0, "congestion_control");
-    let down = facts.down.as_mut().unwrap();
+    let down = facts.throughput.down.flow.as_mut().unwrap();
     (down.server_turns, down.starved) = (Some(Turns { ran: 0.02, waited: 0.1 }), Some(0.3));
     assert_eq!(first(&facts).0, "congestion_control");
 }
@@ -198,9 +203,9 @@ fn slow_output_of_a_command_is_no_fault_of_the_path() {
 fn used_up_window_of_this_end_is_no_slow_command() {
     let mut facts = good();
     // Over 40 ms with `-o HPNBufferSize=128K`: TCP of the server waits for the window, too.
-    facts.idle = vec![0.04];
-    facts.down_together = Some(7.1e6);
-    let down = facts.down.as_mut().unwrap();
+    facts.path.pings = vec![0.04];
+    facts.throughput.down.together = Some(7.1e6);
+    let down = facts.throughput.down.flow.as_mut().unwrap();
     (down.rate, down.starved, down.granted_window) = (2.9e6, Some(0.97), Some(131_072.0));
     (down.least_rtt, down.server_turns) = (Some(0.04), Some(Turns { ran: 0.02, waited: 0.1 }));
     let (cause, title) = first(&facts);
@@ -210,17 +215,17 @@ fn used_up_window_of_this_end_is_no_slow_command() {
     );
     assert!(!is_named(&facts, "command_output"));
     // Several connections are no faster: the window is no limit, and the command is not to blame either.
-    facts.down_together = Some(2.9e6);
+    facts.throughput.down.together = Some(2.9e6);
     assert!(!is_named(&facts, "command_output") && !is_named(&facts, "ssh_window"));
     // The window permits much more than arrives.
-    facts.down.as_mut().unwrap().granted_window = Some(2e6);
+    facts.throughput.down.flow.as_mut().unwrap().granted_window = Some(2e6);
     assert_eq!(first(&facts).0, "command_output");
 }
 
 #[test]
 fn jitter_is_named_with_its_bounds_and_is_no_queue() {
     let mut facts = good();
-    facts.idle = (0..30).map(|n| 0.05 + 0.002 * f64::from(n)).collect();
+    facts.path.pings = (0..30).map(|n| 0.05 + 0.002 * f64::from(n)).collect();
     sender(&mut facts).loaded_rtt = Some(0.11);
     let (cause, title) = first(&facts);
     assert!(cause == "jitter" && title.contains("between 50 ms and 104 ms"), "{title}");
@@ -234,35 +239,35 @@ fn jitter_is_named_with_its_bounds_and_is_no_queue() {
     up(&mut facts).server_turns = Some(Turns { ran: 0.1, waited: 0.2 });
     assert!(!is_named(&facts, "processor") && !is_named(&facts, "jitter"));
     // What both ends waited with the small messages themselves decides where it is known.
-    facts.idle_waited = Some(0.002);
+    facts.path.pings_waited = Some(0.002);
     let late = diagnose(&facts).into_iter().find(|found| found.cause == "jitter").unwrap();
     assert!(late.evidence[1].contains("both ends waited 2.0 ms"), "{late:?}");
     up(&mut facts).server_turns = Some(turns);
     assert!(is_named(&facts, "processor") && is_named(&facts, "jitter"));
-    facts.idle_waited = Some(0.02);
+    facts.path.pings_waited = Some(0.02);
     assert!(!is_named(&facts, "jitter"));
-    facts.idle_waited = None;
+    facts.path.pings_waited = None;
     up(&mut facts).server_turns = None;
     // A little, and a server that tells nothing of its processors.
-    facts.idle = (0..30).map(|n| 0.05 + 0.0006 * f64::from(n)).collect();
+    facts.path.pings = (0..30).map(|n| 0.05 + 0.0006 * f64::from(n)).collect();
     assert!(!is_named(&facts, "jitter"));
     up(&mut facts).server_turns = Some(Turns { ran: 0.1, waited: 0.02 });
     assert!(is_named(&facts, "jitter"));
     up(&mut facts).server_turns = None;
-    facts.idle = (0..30).map(|n| 0.05 + 0.002 * f64::from(n)).collect();
+    facts.path.pings = (0..30).map(|n| 0.05 + 0.002 * f64::from(n)).collect();
     assert!(first(&facts).1.ends_with("(jitter, or a busy server)."));
     // A handful of late answers, and few answers.
-    facts.idle = (0..30).map(|n| if n < 4 { 0.09 } else { 0.05 }).collect();
+    facts.path.pings = (0..30).map(|n| if n < 4 { 0.09 } else { 0.05 }).collect();
     assert!(!is_named(&facts, "jitter"));
-    facts.idle = (0..10).map(|n| 0.05 + 0.005 * f64::from(n)).collect();
+    facts.path.pings = (0..10).map(|n| 0.05 + 0.005 * f64::from(n)).collect();
     assert!(!is_named(&facts, "jitter"));
 }
 
 #[test]
 fn jitter_comes_before_the_slow_transfers_that_it_causes() {
     let mut facts = good();
-    facts.idle = (0..30).map(|n| 0.05 + 0.002 * f64::from(n)).collect();
-    facts.up_together = Some(40e6);
+    facts.path.pings = (0..30).map(|n| 0.05 + 0.002 * f64::from(n)).collect();
+    facts.throughput.up.together = Some(40e6);
     assert!(is_named(&facts, "congestion_control"));
     assert_eq!(first(&facts).0, "jitter");
     // A few losses in the bursts after it, and so many that they need no jitter.
@@ -270,7 +275,7 @@ fn jitter_comes_before_the_slow_transfers_that_it_causes() {
         segments: 30_000.0,
         resent: 30.0,
         loaded_rtt: Some(0.1),
-        ..facts.up.clone().unwrap().sender.unwrap()
+        ..facts.throughput.up.flow.clone().unwrap().sender.unwrap()
     };
     up(&mut facts).rate = 1e6;
     assert!(is_named(&facts, "loss"));
@@ -296,18 +301,21 @@ fn copies_of_the_path_are_told_from_retransmissions() {
 #[test]
 fn congestion_marks_are_named_where_they_hold_back() {
     let mut facts = good();
-    *sender(&mut facts) =
-        Sender { marked: 300.0, segments: 3000.0, ..facts.up.clone().unwrap().sender.unwrap() };
-    *up(&mut facts) = Flow { rate: 0.4e6, marked: Some(0.01), ..facts.up.clone().unwrap() };
-    facts.up_together = Some(1.5e6);
+    *sender(&mut facts) = Sender {
+        marked: 300.0,
+        segments: 3000.0,
+        ..facts.throughput.up.flow.clone().unwrap().sender.unwrap()
+    };
+    *up(&mut facts) = Flow { rate: 0.4e6, marked: Some(0.01), ..facts.throughput.up.flow.clone().unwrap() };
+    facts.throughput.up.together = Some(1.5e6);
     let (cause, title) = first(&facts);
     assert!(cause == "ecn" && title.contains("1.00 % of the packets"), "{title}");
     assert!(!is_named(&facts, "congestion_control"));
     // A queue that is full marks what several connections send as well.
-    facts.up_together = Some(0.41e6);
+    facts.throughput.up.together = Some(0.41e6);
     assert!(!is_named(&facts, "ecn"));
     // Marks of other connections.
-    facts.up_together = Some(1.5e6);
+    facts.throughput.up.together = Some(1.5e6);
     sender(&mut facts).marked = 0.0;
     assert!(!is_named(&facts, "ecn"));
 }
@@ -315,8 +323,11 @@ fn congestion_marks_are_named_where_they_hold_back() {
 #[test]
 fn policer_of_each_connection_drops_nothing_below_its_rate() {
     let mut facts = good();
-    *sender(&mut facts) =
-        Sender { resent: 300.0, segments: 2100.0, ..facts.up.clone().unwrap().sender.unwrap() };
+    *sender(&mut facts) = Sender {
+        resent: 300.0,
+        segments: 2100.0,
+        ..facts.throughput.up.flow.clone().unwrap().sender.unwrap()
+    };
     let course = Drops {
         first: 270.0,
         later_sent: 1500.0,
@@ -328,11 +339,11 @@ fn policer_of_each_connection_drops_nothing_below_its_rate() {
         usual: 0.5e6,
         ..Drops::default()
     };
-    *up(&mut facts) = Flow { rate: 0.5e6, drops: Some(course), ..facts.up.clone().unwrap() };
-    facts.up_together = Some(2e6);
+    *up(&mut facts) = Flow { rate: 0.5e6, drops: Some(course), ..facts.throughput.up.flow.clone().unwrap() };
+    facts.throughput.up.together = Some(2e6);
     assert!(!is_named(&facts, "policer"), "not tried");
     let below = BelowPolicer { limit: 0.4e6, rate: 0.39e6, lost: 0.0 };
-    facts.below_policer = Some(below);
+    facts.other_settings.below_policer = Some(below);
     let (cause, title) = first(&facts);
     assert!(
         cause == "policer" && title.contains("exceeds 500 kB/s of each connection on uploads"),
@@ -340,14 +351,14 @@ fn policer_of_each_connection_drops_nothing_below_its_rate() {
     );
     assert!(!is_named(&facts, "loss"));
     // A path that loses by chance loses as much of a slower upload.
-    facts.below_policer = Some(BelowPolicer { lost: 0.12, ..below });
+    facts.other_settings.below_policer = Some(BelowPolicer { lost: 0.12, ..below });
     assert_eq!(first(&facts).0, "loss");
 }
 
 #[test]
 fn missing_sftp_and_limits_of_files_are_named() {
     let mut facts = good();
-    facts.sftp_refusal = Some("subsystem request failed on channel 0".to_owned());
+    facts.sftp.refusal = Some("subsystem request failed on channel 0".to_owned());
     assert_eq!(first(&facts).0, "no_sftp");
     let full = Full {
         wanted: 2e6,
@@ -356,7 +367,7 @@ fn missing_sftp_and_limits_of_files_are_named() {
         is_of_file: true,
         limit: Some(524_288.0),
     };
-    facts.disk_there.as_mut().unwrap().full = Some(full);
+    facts.disks.there.as_mut().unwrap().full = Some(full);
     let found = diagnose(&facts).remove(0);
     assert_eq!(found.cause, "file_size_limit");
     assert!(found.evidence.iter().any(|line| line.contains("524 kB")), "{found:?}");

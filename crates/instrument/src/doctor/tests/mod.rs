@@ -12,7 +12,9 @@ mod virtual_time;
 mod waits;
 
 use super::diagnose::diagnose;
-use super::facts::{Facts, Shell};
+use super::facts::{
+    DirectionThroughput, Disks, Facts, Logins, Negotiated, PathAtRest, Run, Shell, Throughput,
+};
 use super::page;
 use crate::disk::Disk;
 use crate::flow::{Flow, Sender};
@@ -42,6 +44,14 @@ fn good() -> Facts {
         sender: Some(sender),
         ..Flow::default()
     };
+    let transfers = DirectionThroughput { flow: Some(flow), together: Some(10.5e6) };
+    let disk = Disk {
+        directory: "/home/u".to_owned(),
+        rate: 200e6,
+        read_rate: Some(300e6),
+        bytes: 64e6,
+        full: None,
+    };
     let login = vec![
         (Stage::Connect, 0.05),
         (Stage::KeyExchange, 0.2),
@@ -50,29 +60,23 @@ fn good() -> Facts {
         (Stage::Command, 0.07),
     ];
     Facts {
-        host: "h".to_owned(),
-        server: "SSH-2.0-OpenSSH_10.0".to_owned(),
-        cipher: "chacha20-poly1305@openssh.com".to_owned(),
-        logins: vec![login.clone(), login],
-        idle: vec![0.05],
-        up: Some(flow.clone()),
-        down: Some(flow),
-        up_together: Some(10.5e6),
-        down_together: Some(10.5e6),
+        run: Run { host: "h".to_owned(), ..Run::default() },
+        negotiated: Negotiated {
+            server: "SSH-2.0-OpenSSH_10.0".to_owned(),
+            cipher: "chacha20-poly1305@openssh.com".to_owned(),
+            mac: String::new(),
+        },
+        logins: Logins { timed: vec![login.clone(), login], ..Logins::default() },
+        path: PathAtRest { pings: vec![0.05], ..PathAtRest::default() },
+        throughput: Throughput { up: transfers.clone(), down: transfers, ..Throughput::default() },
         shell: Some(Shell { interactive: vec![0.2, 0.2], command: vec![0.06, 0.06], slowest: None }),
-        disk_there: Some(Disk {
-            directory: "/home/u".to_owned(),
-            rate: 200e6,
-            read_rate: Some(300e6),
-            bytes: 64e6,
-            full: None,
-        }),
+        disks: Disks { here: None, there: Some(disk) },
         ..Facts::default()
     }
 }
 
 fn up(facts: &mut Facts) -> &mut Flow {
-    facts.up.as_mut().unwrap()
+    facts.throughput.up.flow.as_mut().unwrap()
 }
 
 fn sender(facts: &mut Facts) -> &mut Sender {
@@ -105,26 +109,26 @@ fn a_full_path_is_no_fault_of_its_ends() {
 #[test]
 fn slow_proxy_is_no_fault_of_a_buffer() {
     let mut facts = good();
-    facts.is_proxied = true;
-    facts.here = System::from_pairs(&[("tcp_rmem", "4096 131072 33554432")]);
-    let down = facts.down.as_mut().unwrap();
+    facts.path.is_proxied = true;
+    facts.systems.here = System::from_pairs(&[("tcp_rmem", "4096 131072 33554432")]);
+    let down = facts.throughput.down.flow.as_mut().unwrap();
     down.rate = 1.8e6;
     let sender = down.sender.as_mut().unwrap();
     (sender.receive_window, sender.window) = (Some(0.92), Some(82_000.0));
-    facts.down_together = Some(7.9e6);
+    facts.throughput.down.together = Some(7.9e6);
     let (cause, title) = first(&facts);
     assert!(cause == "proxy" && title.contains("1.8 MB/s for each connection on downloads"), "{title}");
     let evidence = diagnose(&facts).remove(0).evidence;
     assert!(evidence[1].ends_with("its largest window was 82.0 kB"), "{evidence:?}");
     // Without a proxy it is this machine's buffer.
-    facts.is_proxied = false;
+    facts.path.is_proxied = false;
     assert_eq!(first(&facts).0, "receive_buffer");
 }
 
 #[test]
 fn text_of_start_up_files_is_named() {
     let mut facts = good();
-    facts.there.noise = Some("Welcome".to_owned());
+    facts.systems.there.noise = Some("Welcome".to_owned());
     let (cause, title) = first(&facts);
     assert!(cause == "shell_output" && title.contains("\"Welcome\""), "{title}");
 }
@@ -132,8 +136,8 @@ fn text_of_start_up_files_is_named() {
 #[test]
 fn too_few_samples_give_no_verdict_on_throughput() {
     let mut facts = good();
-    *up(&mut facts) = Flow { samples: 3, closed: 1.0, ..facts.up.clone().unwrap() };
-    facts.down = None;
+    *up(&mut facts) = Flow { samples: 3, closed: 1.0, ..facts.throughput.up.flow.clone().unwrap() };
+    facts.throughput.down.flow = None;
     let found = diagnose(&facts);
     assert!(found.is_empty(), "{found:?}");
     assert!(page::text(&facts, &found, 3.0).contains("No verdict on uploads: 3 samples"));

@@ -17,12 +17,12 @@ const ROUTE: (&str, &str) = ("route", "10.0.0.2 dev eth0 src 10.0.0.1");
 fn beside_others(sent: f64) -> Facts {
     let mut facts = good();
     // A device of 100 Mb/s.
-    facts.here = System::from_pairs(&[ROUTE, ("speed", "100")]);
+    facts.systems.here = System::from_pairs(&[ROUTE, ("speed", "100")]);
     let device = DeviceRate { name: "eth0".to_owned(), received: 1e5, sent, seconds: 4.0 };
     let flow = up(&mut facts);
     (flow.rate, flow.moved, flow.client_devices) = (3e6, 12e6, vec![device]);
     sender(&mut facts).resent = 3000.0;
-    facts.up_together = Some(6e6);
+    facts.throughput.up.together = Some(6e6);
     facts
 }
 
@@ -52,26 +52,26 @@ fn busy_device_with_room_is_no_cause() {
     // A server of files for others, whose client has a line that loses packets.
     let mut facts = beside_others(100e6);
     for speed in ["1000", "-1", "", "10000", "10"] {
-        facts.here = System::from_pairs(&[ROUTE, ("speed", speed)]);
+        facts.systems.here = System::from_pairs(&[ROUTE, ("speed", speed)]);
         assert!(!names_others(&facts) && first(&facts).0 == "loss", "{speed}: {facts:?}");
     }
     // The gain that it promises is bounded where the device is full, and what the path loses stays.
-    facts.here = System::from_pairs(&[ROUTE, ("speed", "900")]);
+    facts.systems.here = System::from_pairs(&[ROUTE, ("speed", "900")]);
     let others = diagnose(&facts).into_iter().find(|found| found.cause == "other_traffic").unwrap();
     assert!(others.weight < 1.6 && others.gain.contains("3.0 times"), "{others:?}");
-    facts.up_together = Some(12e6);
+    facts.throughput.up.together = Some(12e6);
     assert_eq!(first(&facts).0, "loss");
 }
 
 #[test]
 fn traffic_that_passes_both_ends_shares_the_path() {
     let mut facts = beside_others(13e6);
-    facts.here = System::from_pairs(&[ROUTE]);
-    facts.there = System::from_pairs(&[("route", "10.0.0.1 dev ens3 src 10.0.0.2")]);
+    facts.systems.here = System::from_pairs(&[ROUTE]);
+    facts.systems.there = System::from_pairs(&[("route", "10.0.0.1 dev ens3 src 10.0.0.2")]);
     let at_server =
         |received| vec![DeviceRate { name: "ens3".to_owned(), received, sent: 1e5, seconds: 4.0 }];
     up(&mut facts).server_devices = at_server(12e6);
-    facts.up_together = Some(12e6);
+    facts.throughput.up.together = Some(12e6);
     let (cause, title) = first(&facts);
     assert!(cause == "other_traffic" && title.contains("it takes 9.3 MB/s"), "{title}");
     // Each end has traffic of its own.
@@ -84,7 +84,7 @@ fn loss_is_named_only_where_more_connections_are_faster() {
     let mut facts = good();
     sender(&mut facts).resent = 150.0;
     up(&mut facts).rate = 0.6e6;
-    facts.up_together = Some(2.3e6);
+    facts.throughput.up.together = Some(2.3e6);
     let (cause, title) = first(&facts);
     assert!(cause == "loss" && title.contains("0.50 %"), "{title}");
     // 0.05 % would let 1.6 MB/s pass, which is what so many bursts do.
@@ -98,22 +98,24 @@ fn loss_is_named_only_where_more_connections_are_faster() {
         found.evidence[2].contains("at 15 times, 10 in a row") && found.evidence[2].contains("1.5 MB/s"),
         "{found:?}"
     );
-    facts.up_together = Some(0.61e6);
+    facts.throughput.up.together = Some(0.61e6);
     assert!(diagnose(&facts).iter().all(|finding| finding.cause != "loss"));
 }
 
 #[test]
 fn route_that_keeps_its_congestion_control_is_named() {
     let mut facts = good();
-    *sender(&mut facts) = Sender { resent: 300.0, ..facts.up.clone().unwrap().sender.unwrap() };
+    *sender(&mut facts) =
+        Sender { resent: 300.0, ..facts.throughput.up.flow.clone().unwrap().sender.unwrap() };
     up(&mut facts).rate = 0.35e6;
-    facts.up_together = Some(1.2e6);
-    facts.here = System::from_pairs(&[("tcp_available_congestion_control", "reno cubic bbr")]);
-    facts.other_control = Some(OtherControl::Measured { name: "bbr".to_owned(), rate: 3.5e6 });
+    facts.throughput.up.together = Some(1.2e6);
+    facts.systems.here = System::from_pairs(&[("tcp_available_congestion_control", "reno cubic bbr")]);
+    facts.other_settings.congestion_control =
+        Some(OtherControl::Measured { name: "bbr".to_owned(), rate: 3.5e6 });
     let found = diagnose(&facts).remove(0);
     assert!(found.gain.starts_with("10.0 times, measured with bbr"), "{found:?}");
     assert!(found.change[0].contains("tcp_congestion_control=bbr"), "{found:?}");
-    facts.other_control = Some(OtherControl::Overruled { name: "bbr".to_owned() });
+    facts.other_settings.congestion_control = Some(OtherControl::Overruled { name: "bbr".to_owned() });
     let found = diagnose(&facts).remove(0);
     assert!(!found.gain.contains("measured with"), "{found:?}");
     assert!(
@@ -128,7 +130,7 @@ fn reordering_is_told_from_loss() {
     sender(&mut facts).resent = 150.0;
     sender(&mut facts).reordered = 8.0;
     up(&mut facts).rate = 0.6e6;
-    facts.up_together = Some(2.3e6);
+    facts.throughput.up.together = Some(2.3e6);
     assert_eq!(first(&facts).0, "loss");
     // The other end had most of them already.
     sender(&mut facts).spurious = 120.0;
@@ -147,12 +149,12 @@ fn few_losses_are_added_up_over_flows() {
     let mut facts = good();
     // Three of 900 segments may be chance, though the rate is what such a loss allows.
     *sender(&mut facts) =
-        Sender { segments: 900.0, resent: 3.0, ..facts.up.clone().unwrap().sender.unwrap() };
-    *up(&mut facts) = Flow { rate: 0.4e6, seconds: 4.0, ..facts.up.clone().unwrap() };
-    facts.up_together = Some(1.5e6);
-    assert!(losses_may_limit(facts.up.as_ref().unwrap(), 0.05));
+        Sender { segments: 900.0, resent: 3.0, ..facts.throughput.up.flow.clone().unwrap().sender.unwrap() };
+    *up(&mut facts) = Flow { rate: 0.4e6, seconds: 4.0, ..facts.throughput.up.flow.clone().unwrap() };
+    facts.throughput.up.together = Some(1.5e6);
+    assert!(losses_may_limit(facts.throughput.up.flow.as_ref().unwrap(), 0.05));
     assert_ne!(first(&facts).0, "loss");
-    let again = Flow { rate: 0.6e6, ..facts.up.clone().unwrap() };
+    let again = Flow { rate: 0.6e6, ..facts.throughput.up.flow.clone().unwrap() };
     up(&mut facts).add_losses(&again);
     assert!((up(&mut facts).rate - 0.5e6).abs() < 1.0, "{facts:?}");
     let (cause, title) = first(&facts);
@@ -180,7 +182,7 @@ fn policer_is_told_from_loss_and_from_a_full_queue() {
     // several after it.
     let mut full = facts.clone();
     up(&mut full).drops = Some(Drops { burst: 27e6, usual: 7.6e6, ..course.clone() });
-    full.up_together = Some(7.7e6);
+    full.throughput.up.together = Some(7.7e6);
     assert!(first(&full).1.contains("exceeds 7.7 MB/s on uploads"), "{:?}", first(&full));
     let is_named = |facts: &Facts| diagnose(facts).iter().any(|finding| finding.cause == "policer");
     // A queue fills before it drops.
@@ -202,9 +204,9 @@ fn policer_is_told_from_loss_and_from_a_full_queue() {
     assert!(!is_named(&facts));
     up(&mut facts).drops = Some(course);
     // Losses that each connection has for itself.
-    facts.up_together = Some(25e6);
+    facts.throughput.up.together = Some(25e6);
     assert!(!is_named(&facts));
-    facts.up_together = Some(10.5e6);
+    facts.throughput.up.together = Some(10.5e6);
     // What a congestion control loses when it tries for more.
     sender(&mut facts).resent = 30.0;
     assert!(!is_named(&facts));
@@ -214,7 +216,7 @@ fn policer_is_told_from_loss_and_from_a_full_queue() {
 fn small_packets_are_named_with_the_mtu() {
     let mut facts = good();
     sender(&mut facts).segment = 524.0;
-    facts.segments = Some(Segments { passes: 524, offered: 524, headers: 52 });
+    facts.path.segments = Some(Segments { passes: 524, offered: 524, headers: 52 });
     let (cause, title) = first(&facts);
     assert!(cause == "small_mtu" && title.contains("576 bytes"), "{title}");
     assert!(diagnose(&facts)[0].change.iter().any(|change| change.contains("TCPMSS")));
@@ -241,8 +243,8 @@ fn queue_is_judged_beside_the_round_trip_of_the_path() {
     // Of an idle path, and under load.
     let is_bloat = |idle: f64, loaded: f64| {
         let mut facts = good();
-        (facts.idle, up(&mut facts).least_rtt) = (vec![idle], Some(idle));
-        facts.down = None;
+        (facts.path.pings, up(&mut facts).least_rtt) = (vec![idle], Some(idle));
+        facts.throughput.down.flow = None;
         sender(&mut facts).loaded_rtt = Some(loaded);
         let found = diagnose(&facts);
         found.iter().find(|found| found.cause == "bufferbloat").map(|found| found.title.clone())
@@ -268,21 +270,21 @@ fn throttled_mark_must_be_slower_each_time() {
         with: vec![1e6, 1.1e6, 1e6],
         without: vec![10e6, 9e6, 9e6],
     };
-    facts.marks = vec![mark.clone()];
+    facts.throughput.marks = vec![mark.clone()];
     let (cause, title) = first(&facts);
     assert!(cause == "dscp" && title.contains("DSCP 46"), "{title}");
     let (direction, service) = (Direction::Down, None);
-    facts.marks = vec![Mark { direction, service, ..mark.clone() }];
+    facts.throughput.marks = vec![Mark { direction, service, ..mark.clone() }];
     let (_, title) = first(&facts);
     assert!(title.contains("downloads with the server's mark for sessions"), "{title}");
-    facts.marks = vec![Mark { with: vec![1e6, 8e6, 1e6], without: vec![10e6, 9e6, 9e6], ..mark }];
+    facts.throughput.marks = vec![Mark { with: vec![1e6, 8e6, 1e6], without: vec![10e6, 9e6, 9e6], ..mark }];
     assert_ne!(first(&facts).0, "dscp");
 }
 
 #[test]
 fn swallowed_packets_come_first_with_the_mtu() {
     let mut facts = good();
-    facts.segments = Some(Segments { passes: 1348, offered: 1448, headers: 52 });
+    facts.path.segments = Some(Segments { passes: 1348, offered: 1448, headers: 52 });
     let (cause, title) = first(&facts);
     assert!(cause == "mtu_black_hole" && title.contains("more than 1400 bytes"), "{title}");
 }
@@ -290,25 +292,25 @@ fn swallowed_packets_come_first_with_the_mtu() {
 #[test]
 fn small_packets_that_get_lost_are_told_from_loss_of_all() {
     let mut facts = good();
-    facts.small_packets = Some(SmallPackets { sent: 100, resent: 70, duplicates: 2 });
+    facts.path.small_packets = Some(SmallPackets { sent: 100, resent: 70, duplicates: 2 });
     let (cause, title) = first(&facts);
     assert_eq!(
         (cause, title.as_str()),
         ("small_packet_loss", "70 % of the small packets to the server get lost; large ones pass.")
     );
-    facts.small_packets = Some(SmallPackets { sent: 100, resent: 70, duplicates: 20 });
+    facts.path.small_packets = Some(SmallPackets { sent: 100, resent: 70, duplicates: 20 });
     assert!(first(&facts).1.starts_with("Small packets from the server get lost"), "{:?}", first(&facts));
     // A path that loses one in eight of all packets from the server: the server had most of the requests that
     // were sent again, and the upload shows nothing of it.
-    facts.small_packets = Some(SmallPackets { sent: 100, resent: 14, duplicates: 14 });
-    facts.down.as_mut().unwrap().sender.as_mut().unwrap().resent = 3600.0;
+    facts.path.small_packets = Some(SmallPackets { sent: 100, resent: 14, duplicates: 14 });
+    facts.throughput.down.flow.as_mut().unwrap().sender.as_mut().unwrap().resent = 3600.0;
     assert_ne!(first(&facts).0, "small_packet_loss");
-    facts.down.as_mut().unwrap().sender.as_mut().unwrap().resent = 0.0;
+    facts.throughput.down.flow.as_mut().unwrap().sender.as_mut().unwrap().resent = 0.0;
     // Large ones get lost, too; and a handful by chance.
-    facts.small_packets = Some(SmallPackets { sent: 100, resent: 20, duplicates: 0 });
+    facts.path.small_packets = Some(SmallPackets { sent: 100, resent: 20, duplicates: 0 });
     sender(&mut facts).resent = 6000.0;
     assert_ne!(first(&facts).0, "small_packet_loss");
     sender(&mut facts).resent = 0.0;
-    facts.small_packets = Some(SmallPackets { sent: 100, resent: 4, duplicates: 0 });
+    facts.path.small_packets = Some(SmallPackets { sent: 100, resent: 4, duplicates: 0 });
     assert_eq!(first(&facts).0, "path");
 }

@@ -1,14 +1,14 @@
 //! A file over SFTP beside a command.
 
 use super::super::diagnose::diagnose;
-use super::super::facts::Facts;
+use super::super::facts::{Facts, Sftp};
 use super::super::sftp_file::SftpRates;
 use super::{first, good, up};
 use crate::flow::Tracer;
 
 fn with(write: f64, read: f64) -> Facts {
     let rates = SftpRates { write: Some(write), read: Some(read), at_a_time: 2_097_152.0 };
-    Facts { sftp_file: Some(rates), ..good() }
+    Facts { sftp: Sftp { file: Some(rates), ..Sftp::default() }, ..good() }
 }
 
 #[test]
@@ -31,15 +31,15 @@ fn sftp_is_not_blamed_for_disks_and_round_trips() {
     let is_named = |facts: &Facts| diagnose(facts).iter().any(|found| found.cause == "sftp_rate");
     assert!(!is_named(&with(6e6, 6e6)), "nearly as fast as a command");
     let mut facts = with(1e6, 9e6);
-    facts.disk_there.as_mut().unwrap().rate = 1.2e6;
+    facts.disks.there.as_mut().unwrap().rate = 1.2e6;
     assert!(!is_named(&facts), "the disk is as slow");
     let mut facts = with(1e6, 9e6);
     up(&mut facts).server_tracer = Some(Tracer { process: 7, name: "strace".to_owned() });
     assert!(!is_named(&facts), "its process is traced");
     // Two megabytes in each round trip of 50 ms are all that the requests permit.
     let mut facts = with(30e6, 9e6);
-    facts.up.as_mut().unwrap().rate = 300e6;
+    facts.throughput.up.flow.as_mut().unwrap().rate = 300e6;
     assert!(!is_named(&facts));
-    facts.sftp_file.as_mut().unwrap().write = Some(3e6);
+    facts.sftp.file.as_mut().unwrap().write = Some(3e6);
     assert!(is_named(&facts));
 }

@@ -27,9 +27,9 @@ fn route() -> System {
 fn shaper_of_either_end_is_named_with_its_rate() {
     for (direction, end) in [(Direction::Up, "this machine"), (Direction::Down, "the server")] {
         let mut facts = good();
-        (facts.here, facts.there) = (route(), route());
+        (facts.systems.here, facts.systems.there) = (route(), route());
         // Four connections together move 10.5 MB/s.
-        facts.flow_mut(direction).as_mut().unwrap().shapers = vec![tbf(90e6), tbf(11e6)];
+        facts.throughput.of_mut(direction).flow.as_mut().unwrap().shapers = vec![tbf(90e6), tbf(11e6)];
         let (cause, title) = first(&facts);
         let name = direction.name();
         assert_eq!(
@@ -48,7 +48,7 @@ fn shaper_of_either_end_is_named_with_its_rate() {
 fn shaper_that_holds_nothing_back_is_no_cause() {
     let cause = |shaper: Shaper| {
         let mut facts = good();
-        facts.here = route();
+        facts.systems.here = route();
         up(&mut facts).shapers = vec![shaper];
         first(&facts).0
     };
@@ -62,8 +62,8 @@ fn shaper_that_holds_nothing_back_is_no_cause() {
 #[test]
 fn connection_rate_is_not_blamed_on_congestion_control() {
     let mut facts = good();
-    facts.here = route();
-    facts.up_together = Some(38e6);
+    facts.systems.here = route();
+    facts.throughput.up.together = Some(38e6);
     up(&mut facts).shapers = vec![Shaper { kind: "fq".to_owned(), is_of_each: true, ..tbf(10.4e6) }];
     let (cause, title) = first(&facts);
     assert!(cause == "shaper" && title.contains("holds uploads of each connection to 10.4 MB/s"), "{title}");
@@ -75,7 +75,7 @@ fn connection_rate_is_not_blamed_on_congestion_control() {
 #[test]
 fn class_is_changed_by_its_number() {
     let mut facts = good();
-    facts.here = route();
+    facts.systems.here = route();
     let class = Shaper { kind: "htb".to_owned(), handle: "1:10".to_owned(), is_class: true, ..tbf(11e6) };
     up(&mut facts).shapers = vec![Shaper { delayed: 0.0, ..class }];
     assert_eq!(first(&facts).0, "shaper");

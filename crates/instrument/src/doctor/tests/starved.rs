@@ -9,7 +9,7 @@ use crate::quota::Quota;
 /// 1 MB/s of 10 pass, and the window of 2 MiB is used up all the time.
 fn slow_command() -> Facts {
     let mut facts = good();
-    facts.up_together = Some(4e6);
+    facts.throughput.up.together = Some(4e6);
     let flow = up(&mut facts);
     (flow.rate, flow.closed, flow.starved, flow.unread) = (1e6, 0.95, Some(1.0), Some(0.0));
     (flow.client_turns, flow.server_turns) =
@@ -80,7 +80,7 @@ fn command_is_not_blamed_for_what_others_hold_up() {
 fn rate_limit_of_what_a_server_receives_is_named() {
     let limited = || {
         let mut facts = slow_command();
-        facts.server = "SSH-2.0-Longhaul_0.2.0".to_owned();
+        facts.negotiated.server = "SSH-2.0-Longhaul_0.2.0".to_owned();
         let flow = up(&mut facts);
         (flow.closed, flow.unread, flow.taken) = (0.0, Some(0.95), Some(2.02e6));
         facts
@@ -96,7 +96,7 @@ fn rate_limit_of_what_a_server_receives_is_named() {
         first(&facts).0
     };
     // Other servers have no such limit, and a process that is busy or kept from its data is late by that.
-    assert_ne!(cause(|facts| facts.server = "SSH-2.0-OpenSSH_10.0".to_owned()), "pacing");
+    assert_ne!(cause(|facts| facts.negotiated.server = "SSH-2.0-OpenSSH_10.0".to_owned()), "pacing");
     assert_ne!(cause(|facts| up(facts).server_turns = Some(Turns { ran: 0.3, waited: 0.3 })), "pacing");
     assert_ne!(cause(|facts| up(facts).server_turns = None), "pacing");
     assert_ne!(cause(|facts| up(facts).unread = Some(0.3)), "pacing");
@@ -121,7 +121,7 @@ fn output_that_fills_the_path_is_not_slow() {
     // A server that is late by a moment again and again has nothing to send at most looks.
     let starved = || {
         let mut facts = good();
-        let flow = facts.down.as_mut().unwrap();
+        let flow = facts.throughput.down.flow.as_mut().unwrap();
         (flow.starved, flow.server_turns) = (Some(0.97), Some(Turns { ran: 0.05, waited: 0.26 }));
         facts
     };
@@ -129,23 +129,23 @@ fn output_that_fills_the_path_is_not_slow() {
     assert!(!named(&starved()), "{:?}", diagnose(&starved()));
     // Several connections are faster, or the other direction is.
     let mut facts = starved();
-    facts.down_together = Some(20e6);
+    facts.throughput.down.together = Some(20e6);
     assert!(named(&facts));
     let mut facts = starved();
-    facts.up_together = Some(20e6);
+    facts.throughput.up.together = Some(20e6);
     assert!(named(&facts));
 }
 
 #[test]
 fn own_window_is_named_where_few_looks_show_it() {
     let mut facts = good();
-    facts.down_together = Some(3.6e6);
-    let flow = facts.down.as_mut().unwrap();
+    facts.throughput.down.together = Some(3.6e6);
+    let flow = facts.throughput.down.flow.as_mut().unwrap();
     (flow.rate, flow.granted_window, flow.starved) = (1.7e6, Some(262_144.0), Some(0.86));
     flow.server_turns = Some(Turns { ran: 0.01, waited: 0.02 });
     // 262 kB in each round trip of 50 ms are 5.2 MB/s: over twice the time, it is the limit.
-    facts.idle = vec![0.12];
-    for flow in [&mut facts.up, &mut facts.down].into_iter().flatten() {
+    facts.path.pings = vec![0.12];
+    for flow in [&mut facts.throughput.up.flow, &mut facts.throughput.down.flow].into_iter().flatten() {
         flow.least_rtt = Some(0.12);
     }
     let found = diagnose(&facts);

@@ -88,7 +88,7 @@ impl Virtual {
     fn run(mut self) -> (Facts, f64, Vec<String>) {
         let wanted = RunSettings { local_directory: ".".into(), remote_directory: ".".to_owned() };
         let facts = gather(&mut self, &wanted).unwrap();
-        let steps = facts.steps.iter().map(|(name, _)| name.clone()).collect();
+        let steps = facts.run.steps.iter().map(|(name, _)| name.clone()).collect();
         (facts, self.now, steps)
     }
 }
@@ -244,7 +244,7 @@ impl Instruments for Virtual {
         let seconds = transfer.time.as_secs_f64().min(if is_alike { early } else { f64::INFINITY });
         // The queue drains, and the command tells what it counted.
         self.now += seconds + 4.0 * self.round_trip;
-        let mut flow = good().up.unwrap();
+        let mut flow = good().throughput.up.flow.unwrap();
         if self.swallows.is_some() && transfer.direction == Direction::Down {
             let failure = Some(crate::task::LATE.to_owned());
             return Ok(vec![Flow { rate: 0.0, samples: 0, failure, ..Flow::default() }]);
@@ -295,12 +295,17 @@ fn healthy_path_ends_in_half_a_minute() {
     // Logins and slow starts take round trips: more of them over longer paths.
     for (round_trip, limit) in [(0.001, 24.0), (0.02, 25.0), (0.08, 30.0), (0.15, 44.0), (0.25, 62.0)] {
         let (facts, seconds, steps) = Virtual::healthy(round_trip).run();
-        assert!(seconds <= limit, "{round_trip} s: {seconds} s, {:#?}", facts.steps);
+        assert!(seconds <= limit, "{round_trip} s: {seconds} s, {:#?}", facts.run.steps);
         assert!(!steps.iter().any(|step| is_repetition(step)), "{steps:?}");
         assert_eq!(diagnose(&facts)[0].cause, "path");
-        assert_eq!(facts.logins.len(), 2);
-        assert_eq!(facts.marks.len(), 3, "both marks of uploads, and downloads: {:?}", facts.marks);
-        assert!(facts.disk_here.is_some() && facts.disk_there.is_some());
+        assert_eq!(facts.logins.timed.len(), 2);
+        assert_eq!(
+            facts.throughput.marks.len(),
+            3,
+            "both marks of uploads, and downloads: {:?}",
+            facts.throughput.marks
+        );
+        assert!(facts.disks.here.is_some() && facts.disks.there.is_some());
     }
 }
 
@@ -334,7 +339,7 @@ fn suspicions_cost_only_their_own_repetitions() {
     assert!(causes[0] == "agent" && !causes.contains(&"login_approval"), "{causes:?}");
     // Each is a little slow: more of them tell.
     let (facts, steps) = repetitions(Virtual { slow_logins: vec![0.25; 12], ..slow() });
-    assert_eq!((steps, facts.logins.len()), (vec!["a third login".to_owned()], 4));
+    assert_eq!((steps, facts.logins.timed.len()), (vec!["a third login".to_owned()], 4));
     assert_eq!(diagnose(&facts)[0].cause, "login_approval");
     // One of them was.
     let (facts, _, steps) = Virtual { slow_logins: vec![2.0], ..Virtual::healthy(0.08) }.run();
@@ -385,12 +390,12 @@ fn shared_connection_is_measured_where_there_is_time() {
     // What comes before uses the time up.
     let suspicious = Virtual { rate: 3e6, resent: 3.0, ..Virtual::healthy(0.25) };
     let (facts, seconds, steps) = through_master(suspicious);
-    assert!(seconds < 75.0, "{seconds} s: {:#?}", facts.steps);
+    assert!(seconds < 75.0, "{seconds} s: {:#?}", facts.run.steps);
     assert!(steps.len() < 3, "{steps:?}");
     assert!(
-        facts.missing.iter().any(|missing| missing.contains("the shared connection")),
+        facts.run.missing.iter().any(|missing| missing.contains("the shared connection")),
         "{:?}",
-        facts.missing
+        facts.run.missing
     );
 }
 
@@ -413,7 +418,7 @@ fn swallowed_packets_of_the_server_are_searched() {
         let (facts, seconds, steps) = planted.run();
         let found = diagnose(&facts);
         assert_eq!(found[0].cause, "mtu_black_hole", "{found:?}");
-        let passes = facts.swallowed.unwrap().passes;
+        let passes = facts.path.swallowed.unwrap().passes;
         assert!((980..=1000).contains(&passes), "{passes}");
         assert!(
             seconds < 45.0 && !steps.iter().any(|step| step.contains("over 4")),
@@ -431,7 +436,7 @@ fn small_packets_that_get_lost_are_no_black_hole() {
         let (facts, ..) = planted.run();
         let found = diagnose(&facts);
         assert_eq!(found[0].cause, "small_packet_loss", "{login}: {found:?}");
-        assert!(facts.swallowed.is_none() && found.iter().all(|found| found.cause != "mtu_black_hole"));
+        assert!(facts.path.swallowed.is_none() && found.iter().all(|found| found.cause != "mtu_black_hole"));
         assert!(found.iter().any(|found| found.cause == login), "{login}: {found:?}");
     }
 }
@@ -455,15 +460,15 @@ fn suspicions_of_all_kinds_end_in_time() {
         let throttled = Some((0x20, 0.2e6));
         let planted = Virtual { throttled, rate: 0.3e6, resent: 3.0, ..Virtual::healthy(round_trip) };
         let (facts, seconds, _) = planted.run();
-        assert!(seconds < limit, "{round_trip} s: {seconds} s, {:#?}", facts.steps);
+        assert!(seconds < limit, "{round_trip} s: {seconds} s, {:#?}", facts.run.steps);
     }
     // A path over which all of this takes longer than the time: what was left out is said.
     let planted = Virtual { rate: 3e6, slow_logins: vec![2.0; 40], ..Virtual::healthy(0.3) };
     let (facts, seconds, _) = planted.run();
-    assert!(seconds < 85.0, "{seconds} s, {:#?}", facts.steps);
+    assert!(seconds < 85.0, "{seconds} s, {:#?}", facts.run.steps);
     assert!(
-        facts.missing.iter().any(|line| line.contains("the time for it was used up")),
+        facts.run.missing.iter().any(|line| line.contains("the time for it was used up")),
         "{:?}",
-        facts.missing
+        facts.run.missing
     );
 }

@@ -23,13 +23,13 @@ fn slow_stages_need_two_logins() {
         (Stage::Session, "session_opening"),
     ] {
         let mut facts = good();
-        for login in &mut facts.logins {
+        for login in &mut facts.logins.timed {
             login.retain(|(each, _)| *each != stage);
             login.push((stage, 2.05));
         }
         let (found, title) = first(&facts);
         assert!(found == cause && (title.contains("2.0 s") || title.contains("1.9 s")), "{cause}: {title}");
-        facts.logins.truncate(1);
+        facts.logins.timed.truncate(1);
         assert_ne!(first(&facts).0, cause);
     }
 }
@@ -38,29 +38,29 @@ fn slow_stages_need_two_logins() {
 fn first_packet_that_passes_by_chance_hides_no_loss() {
     let mut facts = good();
     let login = |connect| vec![(Stage::Connect, connect), (Stage::KeyExchange, 0.2)];
-    facts.logins = vec![login(1.05), login(1.06), login(0.05)];
+    facts.logins.timed = vec![login(1.05), login(1.06), login(0.05)];
     let address = "192.0.2.1:22".parse().unwrap();
     let reached = |connect| Some(Reached { address, connect, refused: 0, tried: Vec::new() });
-    facts.reached = reached(1.05);
+    facts.path.reached = reached(1.05);
     let (cause, title) = first(&facts);
     assert!(cause == "connect" && title.contains("1.0 s"), "{title}");
     // Half of them is no habit.
-    facts.reached = reached(0.05);
+    facts.path.reached = reached(0.05);
     assert_ne!(first(&facts).0, "connect");
-    facts.reached = reached(1.05);
-    facts.logins = vec![login(1.05), login(0.05)];
+    facts.path.reached = reached(1.05);
+    facts.logins.timed = vec![login(1.05), login(0.05)];
     assert_ne!(first(&facts).0, "connect");
 }
 
 #[test]
 fn slow_session_of_pam_is_part_of_the_approval_of_lhsshd() {
     let mut facts = good();
-    for login in &mut facts.logins {
+    for login in &mut facts.logins.timed {
         login.retain(|(each, _)| *each != Stage::Approval);
         login.push((Stage::Approval, 2.05));
     }
     assert!(!first(&facts).1.contains("session modules"));
-    facts.server = "SSH-2.0-Longhaul_0.2.0".to_owned();
+    facts.negotiated.server = "SSH-2.0-Longhaul_0.2.0".to_owned();
     let (cause, title) = first(&facts);
     assert!(
         cause == "login_approval" && title.contains("PAM's auth, account and session modules"),
@@ -71,10 +71,10 @@ fn slow_session_of_pam_is_part_of_the_approval_of_lhsshd() {
 #[test]
 fn slow_reverse_lookup_explains_a_slow_login() {
     let mut facts = good();
-    for login in &mut facts.logins {
+    for login in &mut facts.logins.timed {
         login.push((Stage::User, 5.1));
     }
-    facts.reverse_lookup = Some(5.0);
+    facts.logins.reverse_lookup = Some(5.0);
     let (cause, title) = first(&facts);
     assert!(cause == "reverse_dns" && title.contains("5.0 s"), "{title}");
 }
@@ -115,9 +115,9 @@ fn slow_home_is_told_from_slow_start_up_files_and_from_pam() {
         elsewhere: 0.002,
         keys_bytes: Some(400.0),
     };
-    facts.home = Some(home.clone());
+    facts.logins.home = Some(home.clone());
     // The keys are read for the question about the key and for the signature; the shell reads two files.
-    for login in &mut facts.logins {
+    for login in &mut facts.logins.timed {
         login.extend([(Stage::Credential, 0.56)]);
     }
     facts.shell = Some(Shell {
@@ -129,7 +129,7 @@ fn slow_home_is_told_from_slow_start_up_files_and_from_pam() {
     assert!(found[0].cause == "slow_home" && found[0].title.contains("500 ms to open a file"), "{found:?}");
     assert!(found[0].evidence.iter().any(|line| line.contains("nfs, filer:/home")), "{found:?}");
     // Names of the server are no commands.
-    facts.home.as_mut().unwrap().directory = "/home/u $(reboot)".to_owned();
+    facts.logins.home.as_mut().unwrap().directory = "/home/u $(reboot)".to_owned();
     let change = &diagnose(&facts)[0].change[0];
     assert!(change.contains("time cat '/home/u $(reboot)/.profile';"), "{change}");
     let causes: Vec<_> = found.iter().map(|finding| finding.cause).collect();
@@ -140,7 +140,7 @@ fn slow_home_is_told_from_slow_start_up_files_and_from_pam() {
         Some(("sleep 3".to_owned(), Some(".profile line 1".to_owned()), 3.0));
     assert_eq!(first(&facts).0, "shell_startup");
     // The server itself is slow: it is no fault of the home directory.
-    facts.home = Some(Home { elsewhere: 1.4, ..home });
+    facts.logins.home = Some(Home { elsewhere: 1.4, ..home });
     let causes: Vec<_> = diagnose(&facts).iter().map(|finding| finding.cause).collect();
     assert!(!causes.contains(&"slow_home") && causes.contains(&"login_approval"), "{causes:?}");
 }
@@ -149,19 +149,19 @@ fn slow_home_is_told_from_slow_start_up_files_and_from_pam() {
 fn keys_in_vain_are_told_from_a_slow_server() {
     let mut facts = good();
     let login = |seconds| vec![(Stage::Credential, seconds), (Stage::Session, 0.06)];
-    facts.offers = 11;
-    facts.logins = vec![login(0.55), login(0.56)];
+    facts.logins.offers = 11;
+    facts.logins.timed = vec![login(0.55), login(0.56)];
     let (cause, title) = first(&facts);
     assert!(cause == "offered_keys" && title.starts_with("10 keys are offered"), "{title}");
     assert!(diagnose(&facts).iter().all(|found| found.cause != "login_approval"));
     // A server that needs a second for each of three keys.
-    facts.offers = 3;
-    facts.logins = vec![login(3.1), login(3.2)];
+    facts.logins.offers = 3;
+    facts.logins.timed = vec![login(3.1), login(3.2)];
     let causes: Vec<_> = diagnose(&facts).iter().map(|found| found.cause).collect();
     assert!(causes.starts_with(&["offered_keys", "login_approval"]), "{causes:?}");
-    facts.offers = 1;
+    facts.logins.offers = 1;
     assert_eq!(first(&facts).0, "login_approval");
-    facts.no_login =
+    facts.logins.failure =
         Some("Received disconnect from h port 22:2: Too many authentication failures".to_owned());
     assert_eq!(first(&facts).0, "offered_keys");
 }
@@ -169,12 +169,12 @@ fn keys_in_vain_are_told_from_a_slow_server() {
 #[test]
 fn login_at_a_jump_host_is_no_slow_stage() {
     let mut facts = good();
-    facts.is_proxied = true;
+    facts.path.is_proxied = true;
     let login = |seconds| vec![(Stage::Proxy, seconds), (Stage::KeyExchange, 0.2)];
     // Twelve round trips of 50 ms.
-    facts.logins = vec![login(0.6), login(0.7)];
+    facts.logins.timed = vec![login(0.6), login(0.7)];
     assert!(diagnose(&facts).iter().all(|found| found.cause != "proxy_start"));
-    facts.logins = vec![login(2.6), login(2.7)];
+    facts.logins.timed = vec![login(2.6), login(2.7)];
     let (cause, title) = first(&facts);
     assert!(cause == "proxy_start" && title.contains("2.0 s") | title.contains("2.1 s"), "{title}");
 }
@@ -182,22 +182,22 @@ fn login_at_a_jump_host_is_no_slow_stage() {
 #[test]
 fn late_sftp_is_told_from_late_commands() {
     let mut facts = good();
-    facts.sftp = vec![1.6, 1.7, 1.6];
+    facts.sftp.starts = vec![1.6, 1.7, 1.6];
     let (cause, title) = first(&facts);
     assert!(cause == "sftp_start" && title.contains("1.5 s"), "{title}");
     facts.shell = Some(Shell { interactive: vec![1.8, 1.8], command: vec![1.6, 1.6], slowest: None });
     assert!(diagnose(&facts).iter().all(|found| found.cause != "sftp_start"));
-    facts.sftp = vec![1.6, 0.1];
+    facts.sftp.starts = vec![1.6, 0.1];
     assert!(diagnose(&facts).iter().all(|found| found.cause != "sftp_start"));
 }
 
 #[test]
 fn refused_connections_are_counted() {
     let mut facts = good();
-    (facts.refused, facts.logins_made) = (3, 2);
+    (facts.refusals.connections, facts.refusals.logins_made) = (3, 2);
     let (cause, title) = first(&facts);
     assert!(cause == "refused" && title.contains("3 of 5 connections"), "{title}");
-    facts.no_login = Some("kex_exchange_identification: Connection closed by remote host".to_owned());
+    facts.logins.failure = Some("kex_exchange_identification: Connection closed by remote host".to_owned());
     let (cause, title) = first(&facts);
     assert!(cause == "refused" && title.contains("closes connections of this machine"), "{title}");
 }
@@ -206,16 +206,16 @@ fn refused_connections_are_counted() {
 fn limits_of_new_connections_are_named_with_their_number() {
     let mut facts = good();
     let address = "10.0.0.2:22".parse().unwrap();
-    facts.reached = Some(Reached { address, connect: 0.05, refused: 0, tried: Vec::new() });
-    facts.logins_made = 4;
+    facts.path.reached = Some(Reached { address, connect: 0.05, refused: 0, tried: Vec::new() });
+    facts.refusals.logins_made = 4;
     let words = "connect to host 10.0.0.2 port 22: Connection timed out".to_owned();
     let turned_away = TurnedAway { words, failed: 3, made: 4, seconds: 9.0, late: 2, is_repeated: true };
-    facts.turned_away = Some(turned_away);
+    facts.refusals.turned_away = Some(turned_away);
     facts.idle_session = Some(Idle { seconds: 9.0, end: IdleEnd::Answered });
     let (cause, title) = first(&facts);
     assert!(cause == "refused" && title.contains("not answered after 4 logins in 9.0 s"), "{title}");
     // Transfers that broke off for this have no other cause.
-    facts.broken = Some("ssh: connect to host 10.0.0.2 port 22: Connection timed out".to_owned());
+    facts.throughput.broken = Some("ssh: connect to host 10.0.0.2 port 22: Connection timed out".to_owned());
     assert!(diagnose(&facts).iter().all(|found| found.cause != "broken_off"));
     // A server that has ended closes what was open.
     let end = IdleEnd::Closed("Connection reset by peer".to_owned());
@@ -229,15 +229,15 @@ fn limits_of_new_connections_are_named_with_their_number() {
 fn an_outage_is_no_limit_of_new_connections() {
     let mut facts = good();
     let address = "10.0.0.2:22".parse().unwrap();
-    facts.reached = Some(Reached { address, connect: 0.05, refused: 0, tried: Vec::new() });
-    facts.logins_made = 4;
+    facts.path.reached = Some(Reached { address, connect: 0.05, refused: 0, tried: Vec::new() });
+    facts.refusals.logins_made = 4;
     facts.idle_session = Some(Idle { seconds: 9.0, end: IdleEnd::Answered });
     let refused = "ssh: connect to host 10.0.0.2 port 22: Connection refused".to_owned();
     let many = TurnedAway { words: refused, failed: 2, made: 4, is_repeated: true, ..TurnedAway::default() };
     let silent = TurnedAway { words: many.words.replace("refused", "timed out"), ..many.clone() };
     let causes = |facts: &mut Facts, turned_away: TurnedAway| {
-        facts.broken = Some(turned_away.words.clone());
-        facts.turned_away = Some(turned_away);
+        facts.throughput.broken = Some(turned_away.words.clone());
+        facts.refusals.turned_away = Some(turned_away);
         diagnose(facts).into_iter().map(|found| found.cause).collect::<Vec<_>>()
     };
     for limit in [&many, &silent] {
@@ -260,7 +260,7 @@ fn an_outage_is_no_limit_of_new_connections() {
 #[test]
 fn limit_of_sessions_comes_before_a_full_path() {
     let mut facts = good();
-    facts.session_refusal = Some("open failed".to_owned());
+    facts.refusals.session = Some("open failed".to_owned());
     let (cause, title) = first(&facts);
     assert!(cause == "session_limit" && title.contains("MaxSessions"), "{title}");
 }
@@ -269,16 +269,16 @@ fn limit_of_sessions_comes_before_a_full_path() {
 fn middlebox_is_not_taken_for_a_full_send_buffer() {
     let mut facts = good();
     let address = "10.0.0.2:22".parse().unwrap();
-    facts.reached = Some(Reached { address, connect: 0.001, refused: 0, tried: Vec::new() });
-    facts.idle = vec![0.08; 20];
+    facts.path.reached = Some(Reached { address, connect: 0.001, refused: 0, tried: Vec::new() });
+    facts.path.pings = vec![0.08; 20];
     up(&mut facts).least_rtt = Some(0.001);
     sender(&mut facts).send_buffer = Some(0.9);
-    facts.up_together = Some(40e6);
+    facts.throughput.up.together = Some(40e6);
     assert!((facts.round_trip() - 0.08).abs() < 1e-9);
     let causes: Vec<_> = diagnose(&facts).iter().map(|found| found.cause).collect();
     assert!(causes.contains(&"middlebox") && !causes.contains(&"send_buffer"), "{causes:?}");
     // A few slow answers are no long round trip.
-    facts.idle[7] = 0.002;
+    facts.path.pings[7] = 0.002;
     assert!(diagnose(&facts).iter().all(|found| found.cause != "middlebox"));
 }
 
@@ -286,13 +286,13 @@ fn middlebox_is_not_taken_for_a_full_send_buffer() {
 fn relay_in_front_of_the_server_is_no_buffer_of_this_machine() {
     // Recorded over 40 ms, with a program beside the server that passes on 2 MB/s for each connection.
     let mut facts = good();
-    facts.idle = vec![0.0402; 10];
-    facts.here = System::from_pairs(&[("tcp_rmem", "4096 131072 8000000")]);
+    facts.path.pings = vec![0.0402; 10];
+    facts.systems.here = System::from_pairs(&[("tcp_rmem", "4096 131072 8000000")]);
     up(&mut facts).rate = 1.8e6;
-    facts.up_together = Some(7.2e6);
-    let down = facts.down.as_mut().unwrap();
+    facts.throughput.up.together = Some(7.2e6);
+    let down = facts.throughput.down.flow.as_mut().unwrap();
     down.rate = 1.9e6;
-    facts.down_together = Some(7.7e6);
+    facts.throughput.down.together = Some(7.7e6);
     let sender = down.sender.as_mut().unwrap();
     (sender.receive_window, sender.window, sender.loaded_rtt) = (Some(0.99), Some(74_400.0), Some(0.0009));
     let found = diagnose(&facts);
@@ -302,21 +302,21 @@ fn relay_in_front_of_the_server_is_no_buffer_of_this_machine() {
         "{found:?}"
     );
     // The same window of a connection that reaches this machine is a buffer.
-    facts.down.as_mut().unwrap().sender.as_mut().unwrap().loaded_rtt = Some(0.041);
+    facts.throughput.down.flow.as_mut().unwrap().sender.as_mut().unwrap().loaded_rtt = Some(0.041);
     assert_eq!(first(&facts).0, "receive_buffer");
 }
 
 #[test]
 fn way_that_limits_is_told_by_the_jump_host_alone() {
     let mut facts = good();
-    facts.is_proxied = true;
-    let leg = |rate| Some(Flow { rate, ..facts.up.clone().unwrap() });
+    facts.path.is_proxied = true;
+    let leg = |rate| Some(Flow { rate, ..facts.throughput.up.flow.clone().unwrap() });
     let jump_host = |rate| {
-        let (idle, there) = (vec![0.01], facts.there.clone());
+        let (pings, there) = (vec![0.01], facts.systems.there.clone());
         let name = "j".to_owned();
         Some(JumpHost {
             name,
-            idle,
+            pings,
             there,
             up: leg(rate),
             down: leg(rate),
@@ -349,17 +349,17 @@ fn way_that_limits_is_told_by_the_jump_host_alone() {
 fn other_measurements_name_the_cause_of_a_slow_stage() {
     let slow = |stage: Stage| {
         let mut facts = good();
-        for login in &mut facts.logins {
+        for login in &mut facts.logins.timed {
             login.retain(|(each, _)| *each != stage);
             login.push((stage, 2.05));
         }
         facts
     };
     let mut facts = slow(Stage::User);
-    (facts.reverse_lookup, facts.user_lookup) = (Some(0.1), Some(1.9));
+    (facts.logins.reverse_lookup, facts.logins.user_lookup) = (Some(0.1), Some(1.9));
     let (cause, title) = first(&facts);
     assert!(cause == "user_lookup" && title.contains("name service"), "{title}");
-    facts.reverse_lookup = Some(1.9);
+    facts.logins.reverse_lookup = Some(1.9);
     assert_eq!(first(&facts).0, "reverse_dns");
     let mut facts = slow(Stage::Approval);
     let home = Home {
@@ -370,28 +370,29 @@ fn other_measurements_name_the_cause_of_a_slow_stage() {
         elsewhere: 0.001,
         keys_bytes: Some(30e6),
     };
-    facts.home = Some(home.clone());
+    facts.logins.home = Some(home.clone());
     let (cause, title) = first(&facts);
     assert!(cause == "authorized_keys" && title.contains("30.0 MB"), "{title}");
-    facts.home = Some(Home { keys_bytes: Some(3000.0), ..home });
+    facts.logins.home = Some(Home { keys_bytes: Some(3000.0), ..home });
     assert_eq!(first(&facts).0, "login_approval");
     let mut facts = slow(Stage::Connect);
     let address = "10.0.0.2:22".parse().unwrap();
     let dead = "2001:db8::7".parse().unwrap();
-    facts.reached = Some(Reached { address, connect: 0.05, refused: 0, tried: vec![(dead, 1.9)] });
+    facts.path.reached = Some(Reached { address, connect: 0.05, refused: 0, tried: vec![(dead, 1.9)] });
     let found = diagnose(&facts);
     assert!(found[0].title.contains("2001:db8::7 of the host does not answer"), "{:?}", found[0]);
     assert!(found[0].change[0].starts_with("AddressFamily inet "), "{:?}", found[0]);
     // It was refused at once.
-    facts.reached = Some(Reached { address, connect: 0.05, refused: 0, tried: vec![(dead, 0.05)] });
+    facts.path.reached = Some(Reached { address, connect: 0.05, refused: 0, tried: vec![(dead, 0.05)] });
     assert!(first(&facts).1.contains("TCP's handshake"), "{:?}", first(&facts));
 }
 
 #[test]
 fn agent_that_hangs_is_no_fault_of_the_server() {
-    let mut facts = Facts { no_login: Some("the login was not complete in time".to_owned()), ..good() };
+    let mut facts = good();
+    facts.logins.failure = Some("the login was not complete in time".to_owned());
     assert_eq!(first(&facts).0, "no_login");
-    facts.silent_agent = Some("/run/user/7/agent".to_owned());
+    facts.logins.silent_agent = Some("/run/user/7/agent".to_owned());
     let found = diagnose(&facts);
     assert_eq!((found.len(), found[0].cause), (1, "agent"), "{found:?}");
     assert!(found[0].evidence[0].starts_with("/run/user/7/agent takes"), "{found:?}");
