@@ -15,7 +15,7 @@ use super::server_cpu::Acceptor;
 use super::setup::{Setup, SetupKind, with_bits};
 use crate::disk::{Disk, disk_here, disk_there};
 use crate::fault::Fault;
-use crate::flow::{Direction, Flow};
+use crate::flow::Direction;
 use crate::stats::median;
 use crate::target::{Remote, Target};
 
@@ -177,17 +177,17 @@ impl Run<'_> {
             Direction::Up => ("up", "client CPU up", "server CPU up"),
             Direction::Down => ("down", "client CPU down", "server CPU down"),
         };
-        let Flow { rate, client_cpu, server_cpu, ping, .. } = flow;
+        let rate = flow.rate;
         if !self.has_moved(&suite.name(), direction, rate) {
             return Ok(());
         }
         self.add(PIPE_TABLE, &suite.name(), up, Unit::BytesPerSecond, rate);
-        for (column, cores) in [(cpu, client_cpu), (server, server_cpu)] {
+        for (column, cores) in [(cpu, flow.client.cpu), (server, flow.server.cpu)] {
             if let Some(cores) = cores {
                 self.add(PIPE_TABLE, &suite.name(), column, Unit::CpuMsPerMb, cores * 1000.0 / (rate / 1e6));
             }
         }
-        if let Some(ping) = ping {
+        if let Some(ping) = flow.ping {
             let name = format!("beside an {}", direction.name()).replace("an download", "a download");
             self.add("latency of a small message", &name, "round trip", Unit::Seconds, ping);
         }

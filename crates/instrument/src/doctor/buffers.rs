@@ -37,7 +37,7 @@ fn waited_for_window(judged: &JudgedDirection<'_>, share: f64, window: f64) -> S
 
 /// Windows end at 64 KiB, even where the buffers are larger.
 pub(super) fn window_scaling(judged: &JudgedDirection<'_>) -> Option<Finding> {
-    if judged.flow.scales_windows? {
+    if judged.flow.tcp.scales_windows? {
         return None;
     }
     let (share, window) = full_window(judged).filter(|(_, window)| *window < LARGEST_UNSCALED)?;

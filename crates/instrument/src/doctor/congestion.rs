@@ -198,7 +198,7 @@ fn capital(end: &str) -> String {
 /// The congestion control that an upload is to be tried with, where one connection does not fill the path.
 pub(super) fn alternative(facts: &Facts) -> Option<&'static str> {
     let flow = facts.throughput.up.flow.as_ref()?;
-    let uses = flow.sender.as_ref()?.congestion_control.as_deref().unwrap_or_default();
+    let uses = flow.tcp.sender.as_ref()?.congestion_control.as_deref().unwrap_or_default();
     let judged = JudgedDirection { facts, direction: Direction::Up, flow };
     if by_route(&judged).or_else(|| by_metrics(&judged)).is_some() {
         return None;

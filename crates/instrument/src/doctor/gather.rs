@@ -230,8 +230,8 @@ fn flows<I: Instruments>(
             let Ok(again) = one_flow(instruments, Place::Server, &[], &transfer) else { break };
             flow.add_losses(&again);
         }
-        if !flow.server_groups.is_empty() {
-            facts.systems.memory_at_end = flow.server_groups.clone();
+        if !flow.server.memory_groups.is_empty() {
+            facts.systems.memory_at_end = flow.server.memory_groups.clone();
         }
         facts.throughput.of_mut(direction).flow = Some(flow);
     }
@@ -308,11 +308,11 @@ fn other_settings<I: Instruments>(instruments: &mut I, facts: &mut Facts) -> Res
         facts.other_settings.compressed =
             rates.into_iter().flatten().filter(Flow::is_significant).map(|flow| flow.rate).reduce(f64::max);
     }
-    let rekeys_often = facts.throughput.up.flow.as_ref().is_some_and(|flow| flow.rekeys >= MANY_REKEYS);
+    let rekeys_often = facts.throughput.up.flow.as_ref().is_some_and(|flow| flow.rekeys.count >= MANY_REKEYS);
     if rekeys_often && budget::begin(instruments, facts, "fewer key exchanges", time) {
         let other = one_flow(instruments, Place::Server, &[("RekeyLimit", "default none")], &full);
         // A run that exchanged keys as often shows nothing: the server's own limit applies.
-        let is_fewer = |flow: &Flow| flow.is_significant() && flow.rekeys < MANY_REKEYS;
+        let is_fewer = |flow: &Flow| flow.is_significant() && flow.rekeys.count < MANY_REKEYS;
         facts.other_settings.without_rekeys = other.ok().filter(is_fewer).map(|flow| flow.rate);
     }
     below_policer(instruments, facts);
@@ -326,8 +326,12 @@ fn other_control<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     let is_lossy = facts.throughput.up.flow.as_ref().is_some_and(|flow| {
         flow.loss().is_some_and(|loss| loss > 0.0005) && losses_may_limit(flow, facts.round_trip())
     });
-    let uses =
-        facts.throughput.up.flow.as_ref().and_then(|flow| flow.sender.as_ref()?.congestion_control.clone());
+    let uses = facts
+        .throughput
+        .up
+        .flow
+        .as_ref()
+        .and_then(|flow| flow.tcp.sender.as_ref()?.congestion_control.clone());
     let name = if is_lossy {
         let has_bbr = facts.systems.here.has_congestion_control("bbr") && uses.as_deref() != Some("bbr");
         has_bbr.then_some("bbr")
@@ -344,7 +348,7 @@ fn other_control<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     let transfer = Transfer { time, ..transfer };
     let other = one_flow(instruments, Place::Server, &[("TcpCongestion", name)], &transfer);
     facts.other_settings.congestion_control = other.ok().filter(Flow::is_significant).and_then(|flow| {
-        let used = flow.sender?.congestion_control?;
+        let used = flow.tcp.sender?.congestion_control?;
         let name = name.to_owned();
         Some(match used == name {
             true => OtherControl::Measured { name, rate: flow.rate },
@@ -371,7 +375,7 @@ fn below_policer<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
 
 fn other_cipher<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     const FASTEST: &str = "aes128-gcm@openssh.com";
-    let used = |flow: &Flow| flow.client_cpu.unwrap_or(0.0).max(flow.server_cpu.unwrap_or(0.0));
+    let used = |flow: &Flow| flow.client.cpu.unwrap_or(0.0).max(flow.server.cpu.unwrap_or(0.0));
     let full = Transfer::full(Direction::Up, facts.round_trip());
     let is_busy =
         facts.throughput.up.flow.as_ref().map_or(0.0, used) > 0.8 && facts.negotiated.cipher != FASTEST;

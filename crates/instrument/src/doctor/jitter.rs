@@ -87,8 +87,8 @@ pub(super) fn judge(path: &PathAtRest, throughput: &Throughput, found: &mut Vec<
     // On a busy machine, small messages may wait for their turn, too, although a path that is full limits the
     // transfers. A process that only answers them waits less than one that moves data.
     let flows = || throughput.flows();
-    let turns = || flows().flat_map(|flow| [flow.client_turns, flow.server_turns]).flatten();
-    let stolen = || flows().flat_map(|flow| [flow.client_stolen, flow.server_stolen]).flatten();
+    let turns = || flows().flat_map(|flow| [flow.client.turns, flow.server.turns]).flatten();
+    let stolen = || flows().flat_map(|flow| [flow.client.stolen, flow.server.stolen]).flatten();
     let is_busy = of_processors.unwrap_or_else(|| turns().any(|turns| turns.waited >= WAITED))
         || stolen().any(|part| part >= WAITED);
     // Where the server tells nothing of its processors, a little jitter may be theirs.
@@ -96,7 +96,7 @@ pub(super) fn judge(path: &PathAtRest, throughput: &Throughput, found: &mut Vec<
     if is_untold && long - shortest < HOLDS_UP * shortest {
         return;
     }
-    let is_stopped = flows().any(|flow| stopped::much(flow).is_some());
+    let is_stopped = flows().any(|flow| stopped::much(&flow.server).is_some());
     if is_busy || is_stopped || found.iter().any(explains) {
         return;
     }

@@ -60,6 +60,6 @@ impl<'a> JudgedDirection<'a> {
     }
 
     pub(super) fn sender(&self) -> Option<&Sender> {
-        self.flow.sender.as_ref()
+        self.flow.tcp.sender.as_ref()
     }
 }

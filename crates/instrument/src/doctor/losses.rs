@@ -16,15 +16,15 @@ pub(super) const LEAST_RESENT: f64 = 5.0;
 /// Returns whether the share of segments that were lost explains the flow's rate, however few they were.
 /// `idle` is the round trip without load, seconds.
 pub(super) fn losses_may_limit(flow: &Flow, idle: f64) -> bool {
-    let (Some(sender), Some(part)) = (flow.sender.as_ref(), flow.loss()) else { return false };
+    let (Some(sender), Some(part)) = (flow.tcp.sender.as_ref(), flow.loss()) else { return false };
     let control = sender.congestion_control.as_deref();
     // What a full queue has dropped is the path's limit, and no property of it that takes rate away. BBR
     // fills a queue where it starts, and is judged by what it loses later.
     let has_queue = |course: &Drops| course.is_of_full_queue(idle);
-    if !is_bbr(control) && flow.drops.as_ref().is_some_and(has_queue) {
+    if !is_bbr(control) && flow.tcp.drops.as_ref().is_some_and(has_queue) {
         return false;
     }
-    let later = flow.drops.as_ref().filter(|_| is_bbr(control)).map(Drops::later_part);
+    let later = flow.tcp.drops.as_ref().filter(|_| is_bbr(control)).map(Drops::later_part);
     let round_trip = sender.loaded_rtt.unwrap_or(idle);
     limits_rate(later.unwrap_or(part), sender.segment, round_trip, flow.rate, control)
 }
@@ -75,7 +75,7 @@ pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
         }
         _ => judged.gain(),
     };
-    let bursts = judged.flow.drops.as_ref().and_then(bursts);
+    let bursts = judged.flow.tcp.drops.as_ref().and_then(bursts);
     let bearable = |lost: f64| sender.segment / round_trip.max(1e-6) * 1.22 / lost.sqrt();
     Some(Finding {
         cause: "loss",
@@ -120,7 +120,7 @@ pub(super) fn congestion_marks(judged: &JudgedDirection<'_>) -> Option<Finding> 
     let (flow, sender) = (judged.flow, judged.sender()?);
     // The sender's own count has each mark for a whole round trip; the receiving system's has all its
     // connections.
-    let part = flow.marked.unwrap_or(sender.marked / sender.segments.max(1.0));
+    let part = flow.packets.marked.unwrap_or(sender.marked / sender.segments.max(1.0));
     if sender.segments < LEAST_SEGMENTS || sender.marked < LEAST_RESENT || part <= 0.0 {
         return None;
     }
@@ -137,7 +137,7 @@ pub(super) fn congestion_marks(judged: &JudgedDirection<'_>) -> Option<Finding> 
         title: format!("Congestion marks (ECN) on {} of the packets hold {control} back on {name}s.", percent(part)),
         evidence: vec![
             judged.measured(),
-            match flow.marked {
+            match flow.packets.marked {
                 Some(part) => {
                     format!("{} received {} of its packets with a mark", judged.direction.receiver(), percent(part))
                 }
@@ -176,7 +176,7 @@ fn bursts(course: &Drops) -> Option<(usize, f64)> {
 
 /// Advice on selective acknowledgements, if the ends have not agreed on them.
 fn selective_acks(judged: &JudgedDirection<'_>) -> Vec<String> {
-    if judged.flow.acknowledges_selectively != Some(false) {
+    if judged.flow.tcp.acknowledges_selectively != Some(false) {
         return Vec::new();
     }
     let ends = [("this machine", &judged.facts.systems.here), ("the server", &judged.facts.systems.there)];

@@ -222,8 +222,8 @@ impl<C> Downloads<C> {
     /// Begins the connections; `None` where there is nothing to compare.
     fn begin<I: Instruments<Connection = C>>(instruments: &mut I, facts: &Facts) -> Option<Self> {
         let flow = facts.throughput.significant(Direction::Down)?;
-        let usual = Download { kind: Kind::Command, mark: flow.mark, rate: flow.rate };
-        let is_busy = [flow.client_cpu, flow.server_cpu].into_iter().flatten().any(|cores| cores > BUSY);
+        let usual = Download { kind: Kind::Command, mark: flow.packets.mark, rate: flow.rate };
+        let is_busy = [flow.client.cpu, flow.server.cpu].into_iter().flatten().any(|cores| cores > BUSY);
         // The processors need different times for different kinds; a forward needs no command.
         if is_busy || starved::is_starved(flow, facts.round_trip()) {
             return None;
@@ -302,7 +302,7 @@ fn download<I: Instruments>(
 ) -> Result<Option<Download>, Fault> {
     let transfer = Transfer { carrier: kind.carrier(), ..*transfer };
     let flow = prepared_flow(instruments, connection, &transfer)?;
-    Ok(flow.is_significant().then_some(Download { kind, mark: flow.mark, rate: flow.rate }))
+    Ok(flow.is_significant().then_some(Download { kind, mark: flow.packets.mark, rate: flow.rate }))
 }
 
 /// Median rates with the mark and without it, where the path throttles it: every marked transfer was slower

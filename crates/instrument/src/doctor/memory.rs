@@ -23,8 +23,8 @@ fn worst(throughput: &Throughput, of: GroupOf) -> Option<(&Flow, &MemoryGroup)> 
 /// Finds memory limits that cost something. What they explain is taken out of `found`.
 pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
     let ends: [(&str, GroupOf); 2] = [
-        ("the server", |flow| flow.server_memory.as_ref()),
-        ("this machine", |flow| flow.client_memory.as_ref()),
+        ("the server", |flow| flow.server.memory.as_ref()),
+        ("this machine", |flow| flow.client.memory.as_ref()),
     ];
     for (end, of) in ends {
         let known = worst(&facts.throughput, of);

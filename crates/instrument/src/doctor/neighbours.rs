@@ -87,8 +87,8 @@ pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<OtherTraffic> {
         return None;
     }
     let is_up = direction == Direction::Up;
-    let here = of_others(judged, &facts.systems.here, &flow.client_devices, is_up);
-    let there = of_others(judged, &facts.systems.there, &flow.server_devices, !is_up);
+    let here = of_others(judged, &facts.systems.here, &flow.client.devices, is_up);
+    let there = of_others(judged, &facts.systems.there, &flow.server.devices, !is_up);
     let (end, seen, where_it_is) = match (here, there) {
         (Some(here), Some(there)) if SAME.contains(&(there.others / here.others)) => {
             let words = format!("{} of the server carried {} of it, too", there.device, rate(there.others));

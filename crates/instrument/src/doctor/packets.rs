@@ -19,7 +19,7 @@ const ETHERNET: f64 = 1448.0;
 
 /// Finds packets that overtake others on the path.
 pub(super) fn reordering(judged: &JudgedDirection<'_>) -> Option<Finding> {
-    let sender = judged.flow.sender.as_ref().filter(|sender| sender.is_reordered())?;
+    let sender = judged.flow.tcp.sender.as_ref().filter(|sender| sender.is_reordered())?;
     let (name, end) = (judged.direction.name(), judged.direction.sender());
     let factor = judged.factor().unwrap_or(1.0).max(1.0);
     Some(Finding {
@@ -49,7 +49,7 @@ const DUPLICATED: f64 = 0.002;
 
 /// Finds packets that the path delivers twice.
 pub(super) fn duplicates(judged: &JudgedDirection<'_>) -> Option<Finding> {
-    let sender = judged.flow.sender.as_ref().filter(|sender| sender.segments >= LEAST_SEGMENTS)?;
+    let sender = judged.flow.tcp.sender.as_ref().filter(|sender| sender.segments >= LEAST_SEGMENTS)?;
     let part = sender.duplicated() / sender.segments;
     // Retransmissions in vain are not duplicates that the path made.
     if part < DUPLICATED || sender.duplicated() < LEAST_RESENT || sender.spurious < 2.0 * sender.resent {
@@ -106,7 +106,7 @@ fn is_of_each_connection(judged: &JudgedDirection<'_>, part: f64) -> bool {
             .below_policer
             .is_some_and(|below| below.lost <= LEFT * part && below.rate >= REACHED * below.limit);
     }
-    let Some((sender, course)) = judged.flow.sender.as_ref().zip(judged.flow.drops.as_ref()) else {
+    let Some((sender, course)) = judged.flow.tcp.sender.as_ref().zip(judged.flow.tcp.drops.as_ref()) else {
         return false;
     };
     let by_chance = sender.segment / judged.facts.round_trip() * 1.22 / part.sqrt();
@@ -115,11 +115,11 @@ fn is_of_each_connection(judged: &JudgedDirection<'_>, part: f64) -> bool {
 
 /// The part of the segments that was lost as a policer drops them: again and again, without a queue before.
 fn drops_of_policer(judged: &JudgedDirection<'_>) -> Option<f64> {
-    let sender = judged.flow.sender.as_ref().filter(|sender| !sender.is_reordered())?;
+    let sender = judged.flow.tcp.sender.as_ref().filter(|sender| !sender.is_reordered())?;
     let part = judged.flow.loss().filter(|part| *part >= POLICED)?;
     let idle = judged.facts.round_trip();
     let is_short = sender.loaded_rtt.is_some_and(|loaded| drops::is_short(loaded, idle));
-    let is_policed = judged.flow.drops.as_ref().is_some_and(|course| course.is_policed(idle));
+    let is_policed = judged.flow.tcp.drops.as_ref().is_some_and(|course| course.is_policed(idle));
     let is_enough = sender.segments >= LEAST_SEGMENTS && sender.resent >= LEAST_RESENT;
     (is_enough && is_short && is_policed).then_some(part)
 }
@@ -128,7 +128,7 @@ fn drops_of_policer(judged: &JudgedDirection<'_>) -> Option<f64> {
 /// or each connection loses what exceeds a rate of its own.
 pub(super) fn policer(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let part = drops_of_policer(judged)?;
-    let sender = judged.flow.sender.as_ref()?;
+    let sender = judged.flow.tcp.sender.as_ref()?;
     let together = judged.facts.throughput.together(judged.direction)?;
     let factor = judged.factor()?;
     let is_of_each = factor >= EACH_IS_LIMITED;
@@ -136,7 +136,7 @@ pub(super) fn policer(judged: &JudgedDirection<'_>) -> Option<Finding> {
         return None;
     }
     let (idle, loaded) = (judged.facts.round_trip(), sender.loaded_rtt?);
-    let course = judged.flow.drops.as_ref()?;
+    let course = judged.flow.tcp.drops.as_ref()?;
     // What a bucket lets pass at first is more than its rate.
     let one = if course.has_burst() { course.usual.min(judged.flow.rate) } else { judged.flow.rate };
     let most = if is_of_each { one } else { one.max(together) };
@@ -204,7 +204,7 @@ pub(super) fn policer(judged: &JudgedDirection<'_>) -> Option<Finding> {
 /// Finds packets with few data, so that headers take a part of the rate and each byte costs more processor
 /// time.
 pub(super) fn small_packets(judged: &JudgedDirection<'_>) -> Option<Finding> {
-    let sender = judged.flow.sender.as_ref()?;
+    let sender = judged.flow.tcp.sender.as_ref()?;
     let data = sender.segment;
     if sender.segments < LEAST_SEGMENTS || data <= 0.0 || data >= SMALL {
         return None;

@@ -95,7 +95,7 @@ fn summary(facts: &Facts) -> Vec<String> {
             .throughput
             .together(direction)
             .map(|together| format!("; four connections {}", rate(together)));
-        let loaded = flow.sender.as_ref().and_then(|sender| sender.loaded_rtt);
+        let loaded = flow.tcp.sender.as_ref().and_then(|sender| sender.loaded_rtt);
         let loaded = loaded.map(|loaded| format!("; round trip then {}", time(loaded)));
         let loss =
             flow.loss().filter(|loss| *loss > 0.0).map(|loss| format!("; {} sent again", percent(loss)));
@@ -169,44 +169,44 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "samples": flow.samples,
             "moved_bytes": flow.moved,
             "loss": flow.loss(),
-            "spurious_segments": flow.sender.as_ref().map(|sender| sender.spurious),
-            "duplicated_segments": flow.sender.as_ref().map(Sender::duplicated),
-            "marked_packets": flow.marked,
-            "overtaken_segments": flow.sender.as_ref().map(|sender| sender.reordered),
-            "losses": flow.drops.as_ref().map(|course| json!({
+            "spurious_segments": flow.tcp.sender.as_ref().map(|sender| sender.spurious),
+            "duplicated_segments": flow.tcp.sender.as_ref().map(Sender::duplicated),
+            "marked_packets": flow.packets.marked,
+            "overtaken_segments": flow.tcp.sender.as_ref().map(|sender| sender.reordered),
+            "losses": flow.tcp.drops.as_ref().map(|course| json!({
                 "of_start": course.first,
                 "later": course.later,
                 "returned": course.returned,
                 "rtt_seconds": course.round_trip(),
                 "burst_bytes_per_second": course.burst,
             })),
-            "loaded_rtt_seconds": flow.sender.as_ref().and_then(|sender| sender.loaded_rtt),
+            "loaded_rtt_seconds": flow.tcp.sender.as_ref().and_then(|sender| sender.loaded_rtt),
             "ping_seconds": flow.ping,
-            "client_cores": flow.client_cpu,
-            "server_cores": flow.server_cpu,
-            "client_thread_cores": flow.client_threads.as_ref().map(|usage| usage.share),
-            "server_thread_cores": flow.server_threads.as_ref().map(|usage| usage.share)
-                .or_else(|| flow.server_turns.map(|turns| turns.ran)),
-            "client_quota": quota(flow.client_quota.as_ref()),
-            "server_quota": quota(flow.server_quota.as_ref()),
-            "client_memory": flow.client_memory.as_ref().map(memory),
-            "server_memory": flow.server_memory.as_ref().map(memory),
+            "client_cores": flow.client.cpu,
+            "server_cores": flow.server.cpu,
+            "client_thread_cores": flow.client.threads.as_ref().map(|usage| usage.share),
+            "server_thread_cores": flow.server.threads.as_ref().map(|usage| usage.share)
+                .or_else(|| flow.server.turns.map(|turns| turns.ran)),
+            "client_quota": quota(flow.client.quota.as_ref()),
+            "server_quota": quota(flow.server.quota.as_ref()),
+            "client_memory": flow.client.memory.as_ref().map(memory),
+            "server_memory": flow.server.memory.as_ref().map(memory),
             "pauses": pauses(&flow.pauses),
-            "client_stolen": flow.client_stolen,
-            "server_stolen": flow.server_stolen,
-            "server_stopped": flow.server_stopped.and_then(|stopped| stopped.part()),
-            "server_tracer": flow.server_tracer.as_ref().map(|tracer| json!({
+            "client_stolen": flow.client.stolen,
+            "server_stolen": flow.server.stolen,
+            "server_stopped": flow.server.stopped.and_then(|stopped| stopped.part()),
+            "server_tracer": flow.server.tracer.as_ref().map(|tracer| json!({
                 "process": tracer.process, "name": tracer.name,
             })),
-            "client_waited": flow.client_turns.map(|turns| turns.waited),
-            "server_waited": flow.server_turns.map(|turns| turns.waited),
-            "server_starved": flow.starved.filter(|_| direction == Direction::Down),
-            "client_starved": flow.starved.filter(|_| direction == Direction::Up),
-            "server_unread": flow.unread,
-            "command_bytes_per_second": flow.taken,
-            "ssh_window_bytes": flow.ssh_window,
-            "ssh_window_used_up": (direction == Direction::Up).then_some(flow.closed),
-            "shapers": flow.shapers.iter().map(shaper).collect::<Vec<_>>(),
+            "client_waited": flow.client.turns.map(|turns| turns.waited),
+            "server_waited": flow.server.turns.map(|turns| turns.waited),
+            "server_starved": flow.application.starved.filter(|_| direction == Direction::Down),
+            "client_starved": flow.application.starved.filter(|_| direction == Direction::Up),
+            "server_unread": flow.application.unread,
+            "command_bytes_per_second": flow.application.taken,
+            "ssh_window_bytes": flow.windows.server,
+            "ssh_window_used_up": (direction == Direction::Up).then_some(flow.windows.closed),
+            "shapers": flow.packets.shapers.iter().map(shaper).collect::<Vec<_>>(),
             "failure": flow.failure,
         }))
     };

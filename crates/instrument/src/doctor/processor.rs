@@ -1,13 +1,10 @@
 //! Causes at the processors of both ends: the cipher, a limit of a control group, other programs, other
 //! virtual machines.
 
-use lh_metrics::threads::Usage;
-
 use super::facts::OtherCipher;
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection, MUCH};
-use crate::flow::Turns;
-use crate::quota::Quota;
+use crate::flow::{EndUsage, Flow, Turns};
 use crate::stats::{percent, rate};
 
 /// Cores from which a process counts as limited by its processor.
@@ -56,31 +53,27 @@ impl JudgedDirection<'_> {
         let idle = self.facts.round_trip();
         let Some(sender) = self.sender().filter(|_| idle >= PATH) else { return false };
         let has_queue = sender.loaded_rtt.is_some_and(|loaded| loaded > times * idle && loaded > idle + more);
-        let has_dropped = self.flow.drops.as_ref().is_some_and(|course| course.is_of_full_queue(idle));
+        let has_dropped = self.flow.tcp.drops.as_ref().is_some_and(|course| course.is_of_full_queue(idle));
         // An end that is late with taking the data closes a window.
-        let is_taken = sender.receive_window.is_none_or(|share| share < MUCH) && self.flow.closed < MUCH;
+        let is_taken =
+            sender.receive_window.is_none_or(|share| share < MUCH) && self.flow.windows.closed < MUCH;
         is_taken && (has_queue || has_dropped) && self.factor().is_some_and(|factor| factor < EACH_IS_LIMITED)
     }
 
     /// Part of the time for which the process waited for its turn, at the end where it waited longer.
     pub(super) fn longest_wait(&self) -> Option<(&'static str, Turns)> {
-        busier(self.flow.client_turns, self.flow.server_turns, |turns| turns.waited)
+        busier(self.flow, |end| end.turns, |turns| turns.waited)
     }
 
     /// Finds processors that the hypervisor gives to other virtual machines.
     fn stolen_processor(&self) -> Option<Finding> {
-        let of_end = |stolen: Option<f64>, turns: Option<Turns>| {
-            let stolen = stolen.filter(|part| *part >= STOLEN)?;
+        let of_end = |end: &EndUsage| {
+            let stolen = end.stolen.filter(|part| *part >= STOLEN)?;
             // Kernels count what was stolen as time that a thread ran, or not at all.
-            let wanted = turns?.wanted() / (1.0 - stolen).max(0.05);
+            let wanted = end.turns?.wanted() / (1.0 - stolen).max(0.05);
             (wanted >= BUSY_CORE).then_some(stolen)
         };
-        let flow = self.flow;
-        let (end, stolen) = busier(
-            of_end(flow.client_stolen, flow.client_turns),
-            of_end(flow.server_stolen, flow.server_turns),
-            |stolen| *stolen,
-        )?;
+        let (end, stolen) = busier(self.flow, of_end, |stolen| *stolen)?;
         let factor = 1.0 / (1.0 - stolen).max(0.05);
         Some(Finding {
             cause: "processor_stolen",
@@ -103,12 +96,8 @@ impl JudgedDirection<'_> {
     }
 
     fn processor(&self) -> Option<Finding> {
-        let (end, used) = busier(
-            Load::of(self.flow.client_threads.as_ref(), self.flow.client_turns, self.flow.client_cpu),
-            Load::of(self.flow.server_threads.as_ref(), self.flow.server_turns, self.flow.server_cpu),
-            |load| load.share,
-        )
-        .filter(|(_, load)| load.share >= BUSY_CORE)?;
+        let (end, used) =
+            busier(self.flow, Load::of, |load| load.share).filter(|(_, load)| load.share >= BUSY_CORE)?;
         let other = self.facts.other_settings.cipher.as_ref();
         let factor = match other {
             Some(OtherCipher::Measured { rate, .. }) => rate / self.flow.rate.max(1.0),
@@ -147,12 +136,8 @@ impl JudgedDirection<'_> {
     /// Finds a limit of a control group that keeps the processor from an SSH process that wants it.
     fn quota(&self) -> Option<Finding> {
         let flow = self.flow;
-        let ends = [
-            ("this machine", &flow.client_quota, flow.client_turns, flow.client_cpu),
-            ("the server", &flow.server_quota, flow.server_turns, flow.server_cpu),
-        ];
-        let held = |(end, quota, turns, used): OfEnd<'_>| {
-            let (quota, turns) = (quota.clone()?, turns?);
+        let held = |(end, usage): (&'static str, &EndUsage)| {
+            let (quota, turns) = (usage.quota.clone()?, usage.turns?);
             // Newer kernels do not count the time for which a group is stopped as waiting.
             let stopped = (quota.seconds / flow.seconds.max(0.1)).min(1.0 - turns.ran);
             let wanted = turns.wanted().max(turns.ran + stopped);
@@ -160,14 +145,15 @@ impl JudgedDirection<'_> {
             let is_limit = is_kept || quota.share() >= NEARLY_EACH;
             let is_used_up = !self.fills_path()
                 && quota.share() >= SOME
-                && used.is_some_and(|used| used >= USED_UP * quota.cores());
+                && usage.cpu.is_some_and(|used| used >= USED_UP * quota.cores());
             let factor = 1.0 / turns.ran.clamp(0.05, 1.0);
             // It costs nothing in the periods without a stop.
             let factor = if is_limit { factor } else { factor.min(1.0 / (1.0 - quota.share()).max(0.05)) };
             (is_limit || is_used_up).then_some((end, quota, turns.ran, factor))
         };
         // The one that was stopped in more of its periods.
-        let (end, quota, ran, factor) = ends
+        let (end, quota, ran, factor) = flow
+            .ends()
             .into_iter()
             .filter_map(held)
             .max_by(|(_, a, ..), (_, b, ..)| a.share().total_cmp(&b.share()))?;
@@ -211,9 +197,7 @@ impl JudgedDirection<'_> {
     fn shared_processor(&self) -> Option<Finding> {
         // If both ends are kept busy, the one that waits longer is the slower one.
         let is_kept = |turns: &Turns| turns.wanted() >= BUSY_CORE && turns.waited >= MUCH;
-        let (client, server) =
-            (self.flow.client_turns.filter(is_kept), self.flow.server_turns.filter(is_kept));
-        let (end, turns) = busier(client, server, |turns| turns.waited)?;
+        let (end, turns) = busier(self.flow, |end| end.turns.filter(is_kept), |turns| turns.waited)?;
         // The rest of the time it had nothing to do.
         let factor = 1.0 / (1.0 - turns.waited).max(0.05);
         Some(Finding {
@@ -243,9 +227,6 @@ impl JudgedDirection<'_> {
     }
 }
 
-/// An end: its name, the limit of its control group, the turns of its process, and the cores that it used.
-type OfEnd<'a> = (&'static str, &'a Option<Quota>, Option<Turns>, Option<f64>);
-
 /// Processor time that the SSH process of an end needs, as a share of a core.
 struct Load {
     /// Share of its busiest thread, or of all threads where they are not known one by one.
@@ -257,8 +238,9 @@ struct Load {
 }
 
 impl Load {
-    fn of(threads: Option<&Usage>, turns: Option<Turns>, all: Option<f64>) -> Option<Self> {
-        let of_thread = threads.map(|usage| usage.share).or_else(|| turns.map(|turns| turns.ran));
+    fn of(end: &EndUsage) -> Option<Self> {
+        let (threads, all) = (end.threads.as_ref(), end.cpu);
+        let of_thread = threads.map(|usage| usage.share).or_else(|| end.turns.map(|turns| turns.ran));
         let thread = threads.filter(|usage| usage.taking_part > 1).map(|usage| usage.busiest.clone());
         Some(Self { share: of_thread.or(all)?, thread, all })
     }
@@ -282,9 +264,13 @@ impl Load {
 }
 
 /// The end whose process loads its processor more, of those that are known.
-fn busier<T>(client: Option<T>, server: Option<T>, load: impl Fn(&T) -> f64) -> Option<(&'static str, T)> {
-    [("this machine", client), ("the server", server)]
+fn busier<T>(
+    flow: &Flow,
+    known: impl Fn(&EndUsage) -> Option<T>,
+    load: impl Fn(&T) -> f64,
+) -> Option<(&'static str, T)> {
+    flow.ends()
         .into_iter()
-        .filter_map(|(end, known)| Some((end, known?)))
+        .filter_map(|(end, usage)| Some((end, known(usage)?)))
         .max_by(|(_, a), (_, b)| load(a).total_cmp(&load(b)))
 }

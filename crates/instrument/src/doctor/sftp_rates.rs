@@ -105,7 +105,7 @@ pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
     for direction in Direction::BOTH {
         let Some((reached, factor)) = slowness(facts, direction) else { continue };
         // What holds up the server's SSH process holds up its SFTP more, which needs more system calls.
-        let is_held_up = |flow: &Flow| flow.server_tracer.is_some() || stopped::much(flow).is_some();
+        let is_held_up = |flow: &Flow| flow.server.tracer.is_some() || stopped::much(&flow.server).is_some();
         if facts.throughput.flow(direction).is_some_and(is_held_up) {
             continue;
         }

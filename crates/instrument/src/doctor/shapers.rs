@@ -23,7 +23,7 @@ pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<Finding> {
         let is_limit = NEAR.contains(&part) && (shaper.delayed > 0.0 || shaper.is_class);
         (shaper.device == device && is_limit).then(|| (part - DATA).abs())
     };
-    let limits = judged.flow.shapers.iter().filter_map(|shaper| Some((off(&shaper)?, shaper)));
+    let limits = judged.flow.packets.shapers.iter().filter_map(|shaper| Some((off(&shaper)?, shaper)));
     let (_, shaper) = limits.min_by(|(a, _), (b, _)| a.total_cmp(b))?;
     let (end, name) = (judged.direction.sender(), judged.direction.name());
     let each = if shaper.is_of_each { " of each connection" } else { "" };

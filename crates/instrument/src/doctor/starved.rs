@@ -20,14 +20,14 @@ const OFTEN: f64 = 0.7;
 /// Returns whether the server's SSH process wants to send less than it could, as TCP and the process show.
 /// `least` is the part of the looks that show it.
 fn has_nothing_to_send(flow: &Flow, least: f64) -> bool {
-    flow.starved.is_some_and(|part| part >= least)
-        && flow.server_turns.is_some_and(|turns| turns.wanted() < IDLE)
+    flow.application.starved.is_some_and(|part| part >= least)
+        && flow.server.turns.is_some_and(|turns| turns.wanted() < IDLE)
 }
 
 /// Returns whether so much arrives in a round trip, seconds, that the SSH window of this end may be the
 /// limit.
 fn uses_up_window(flow: &Flow, round_trip: f64) -> bool {
-    flow.granted_window.is_some_and(|window| flow.rate >= MUCH_OF_WINDOW * window / round_trip)
+    flow.windows.granted.is_some_and(|window| flow.rate >= MUCH_OF_WINDOW * window / round_trip)
 }
 
 /// Returns whether the server's SSH process waits for the command's output, not for its processor, the path
@@ -41,7 +41,7 @@ pub(super) fn own_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let (flow, round_trip) = (judged.flow, judged.facts.round_trip());
     let is_each = judged.factor().is_some_and(|factor| factor >= EACH_IS_LIMITED);
     let is_limit = is_each && has_nothing_to_send(flow, OFTEN) && uses_up_window(flow, round_trip);
-    let window = flow.granted_window.filter(|_| judged.direction == Direction::Down && is_limit)?;
+    let window = flow.windows.granted.filter(|_| judged.direction == Direction::Down && is_limit)?;
     Some(Finding {
         cause: "ssh_window",
         title: format!("This machine's SSH window of {} limits downloads.", size(window)),
@@ -52,7 +52,7 @@ pub(super) fn own_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
                 size(window),
                 time(round_trip),
                 rate(window / round_trip),
-                percent(flow.starved.unwrap_or(0.0))
+                percent(flow.application.starved.unwrap_or(0.0))
             ),
         ],
         gain: judged.gain(),
@@ -84,8 +84,8 @@ pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<Finding> {
         return None;
     }
     let is_starved = judged.direction == Direction::Down && is_starved(flow, judged.facts.round_trip());
-    let part = flow.starved.filter(|_| is_starved)?;
-    let turns = flow.server_turns?;
+    let part = flow.application.starved.filter(|_| is_starved)?;
+    let turns = flow.server.turns?;
     Some(Finding {
         cause: "command_output",
         title: format!(
@@ -128,7 +128,8 @@ pub(super) fn left_unread(part: f64) -> String {
 /// neither end's SSH process is busy or leaves data in its TCP.
 pub(super) fn input(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let flow = judged.flow;
-    let (sender, part) = (judged.sender()?, flow.starved.filter(|_| judged.direction == Direction::Up)?);
+    let (sender, part) =
+        (judged.sender()?, flow.application.starved.filter(|_| judged.direction == Direction::Up)?);
     let round_trip = judged.facts.round_trip().max(sender.loaded_rtt.unwrap_or(0.0));
     // TCP keeps the mark of its fastest moment: that of the burst which filled the window.
     let under_way = flow.rate * round_trip;
@@ -141,10 +142,11 @@ pub(super) fn input(judged: &JudgedDirection<'_>) -> Option<Finding> {
     if part < MOSTLY && quiet.is_none() && (!is_open || is_held) {
         return None;
     }
-    let window = flow.ssh_window.filter(|window| flow.rate < MUCH_OF_WINDOW * window / round_trip)?;
+    let window = flow.windows.server.filter(|window| flow.rate < MUCH_OF_WINDOW * window / round_trip)?;
     let is_idle = |turns: Option<Turns>| turns.is_none_or(|turns| turns.wanted() < IDLE);
-    let is_read = flow.unread.is_none_or(|unread| unread <= IN_TIME);
-    if flow.closed < USED_UP || !is_idle(flow.server_turns) || !is_idle(flow.client_turns) || !is_read {
+    let is_read = flow.application.unread.is_none_or(|unread| unread <= IN_TIME);
+    if flow.windows.closed < USED_UP || !is_idle(flow.server.turns) || !is_idle(flow.client.turns) || !is_read
+    {
         return None;
     }
     let idle = match (quiet, sender.congestion_window) {
@@ -160,14 +162,14 @@ pub(super) fn input(judged: &JudgedDirection<'_>) -> Option<Finding> {
             size(under_way)
         ),
     };
-    let process = flow.server_turns.map(|turns| {
+    let process = flow.server.turns.map(|turns| {
         format!(
             "the SSH process of the server ran {} of the time, and waited {} of it for its turn",
             percent(turns.ran),
             percent(turns.waited)
         )
     });
-    let queue = flow.unread.map(left_unread);
+    let queue = flow.application.unread.map(left_unread);
     Some(Finding {
         cause: "command_input",
         title: format!(
@@ -179,7 +181,7 @@ pub(super) fn input(judged: &JudgedDirection<'_>) -> Option<Finding> {
             Some(format!(
                 "the server's SSH window of {} was used up in {} of {} samples, though {idle}",
                 size(window),
-                percent(flow.closed),
+                percent(flow.windows.closed),
                 flow.samples
             )),
             queue,

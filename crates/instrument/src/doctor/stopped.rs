@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, weight_of_factor};
 use super::judged::JudgedDirection;
-use crate::flow::{Flow, Tracer};
+use crate::flow::{EndUsage, Tracer};
 use crate::stats::percent;
 
 /// Part of the time from which a process that is stopped counts.
@@ -14,16 +14,16 @@ const TRACED: f64 = 2.0;
 const ONLY_TRACED: f64 = 0.1;
 
 /// Part of the time for which the server's process was stopped, where it is much.
-pub(super) fn much(flow: &Flow) -> Option<f64> {
-    flow.server_stopped.and_then(|stopped| stopped.part()).filter(|part| *part >= PART)
+pub(super) fn much(server: &EndUsage) -> Option<f64> {
+    server.stopped.and_then(|stopped| stopped.part()).filter(|part| *part >= PART)
 }
 
 /// Finds a server's SSH process that is stopped for much of the time, by signals or by its tracer. Where the
 /// path is full meanwhile, that costs no throughput.
 pub(super) fn stopped(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let flow = judged.flow;
-    let (part, stopped) = much(flow).filter(|_| !judged.fills_path()).zip(flow.server_stopped)?;
-    if let Some(tracer) = &flow.server_tracer {
+    let (part, stopped) = much(&flow.server).filter(|_| !judged.fills_path()).zip(flow.server.stopped)?;
+    if let Some(tracer) = &flow.server.tracer {
         return Some(stopped_for(judged, tracer, part));
     }
     let factor = 1.0 / (1.0 - part).max(0.05);
@@ -75,8 +75,9 @@ fn stopped_for(judged: &JudgedDirection<'_>, tracer: &Tracer, part: f64) -> Find
 /// that is not known. Programs that guard a system trace all processes of some users for good.
 pub(super) fn traced(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let flow = judged.flow;
-    let tracer = flow.server_tracer.as_ref().filter(|_| !judged.fills_path() && much(flow).is_none())?;
-    let seldom = flow.server_stopped.map(|stopped| {
+    let tracer =
+        flow.server.tracer.as_ref().filter(|_| !judged.fills_path() && much(&flow.server).is_none())?;
+    let seldom = flow.server.stopped.map(|stopped| {
         format!("{} of {} looks at it found it stopped for the tracer", stopped.found, stopped.looks)
     });
     Some(Finding {

@@ -100,15 +100,15 @@ const IDLE: f64 = 0.3;
 fn receive_rate(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let flow = judged.flow;
     let is_ours = judged.facts.negotiated.server_is_longhaul();
-    let unread = flow.unread.filter(|part| *part >= LEFT_THERE)?;
-    let turns = flow.server_turns.filter(|turns| turns.wanted() < IDLE)?;
+    let unread = flow.application.unread.filter(|part| *part >= LEFT_THERE)?;
+    let turns = flow.server.turns.filter(|turns| turns.wanted() < IDLE)?;
     // A control group or a tracer keeps the process from its data without making it busy.
     let is_kept =
-        flow.server_quota.as_ref().is_some_and(|quota| quota.throttled > 0) || flow.server_tracer.is_some();
+        flow.server.quota.as_ref().is_some_and(|quota| quota.throttled > 0) || flow.server.tracer.is_some();
     if !is_ours || is_kept || judged.direction != Direction::Up {
         return None;
     }
-    let reached = flow.taken.unwrap_or(flow.rate);
+    let reached = flow.application.taken.unwrap_or(flow.rate);
     Some(Finding {
         cause: "pacing",
         title: format!("The server takes {} of each connection on uploads (ReceiveRate).", rate(reached)),
@@ -134,7 +134,7 @@ fn receive_rate(judged: &JudgedDirection<'_>) -> Option<Finding> {
 fn ssh_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     // Windows of lhsshd grow, unless its configuration fixes them.
     let is_ours = judged.facts.negotiated.server_is_longhaul();
-    let window = if is_ours { judged.flow.constant_window? } else { judged.flow.ssh_window? };
+    let window = if is_ours { judged.flow.windows.constant? } else { judged.flow.windows.server? };
     let possible = window / judged.facts.round_trip();
     // A slow command and a full queue use windows up too, and several connections are no faster then. Without
     // a queue, a constant window is the limit whatever several connections did: on a long path they may not
@@ -142,7 +142,8 @@ fn ssh_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let loaded = judged.sender().and_then(|sender| sender.loaded_rtt);
     let has_queue = loaded.is_some_and(|loaded| loaded > FULL_QUEUE * judged.facts.round_trip());
     let is_each = judged.factor().is_some_and(|factor| factor >= EACH_IS_LIMITED) || !(is_ours || has_queue);
-    if !is_each || judged.flow.closed < MUCH || judged.flow.rate < starved::MUCH_OF_WINDOW * possible {
+    if !is_each || judged.flow.windows.closed < MUCH || judged.flow.rate < starved::MUCH_OF_WINDOW * possible
+    {
         return None;
     }
     let change = if is_ours {
@@ -164,7 +165,7 @@ fn ssh_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
             judged.measured(),
             format!(
                 "the window was used up in {} of {} samples; {} in each round trip of {} are {}",
-                percent(judged.flow.closed),
+                percent(judged.flow.windows.closed),
                 judged.flow.samples,
                 size(window),
                 time(judged.facts.round_trip()),
@@ -180,11 +181,11 @@ fn ssh_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
 /// Keys are exchanged so often that data wait for it.
 fn rekeying(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let (flow, round_trip) = (judged.flow, judged.facts.round_trip());
-    if flow.rekeys < MANY_REKEYS {
+    if flow.rekeys.count < MANY_REKEYS {
         return None;
     }
     // Data wait for an exchange of proposals and one of keys, at least.
-    let each = flow.seconds * (1.0 - WARM_UP) / flow.rekeys as f64;
+    let each = flow.seconds * (1.0 - WARM_UP) / flow.rekeys.count as f64;
     let share = (2.0 * round_trip / each.max(1e-6)).min(0.9);
     let without = judged.facts.other_settings.without_rekeys.filter(|_| judged.direction == Direction::Up);
     let factor = without.map_or(1.0 / (1.0 - share), |without| without / flow.rate.max(1.0));
@@ -199,12 +200,12 @@ fn rekeying(judged: &JudgedDirection<'_>) -> Option<Finding> {
         cause: "rekeying",
         title: format!(
             "Keys are exchanged again after each {}, which holds {}s up.",
-            size(flow.bytes_per_rekey),
+            size(flow.rekeys.bytes_each),
             judged.direction.name()
         ),
         evidence: vec![
             judged.measured(),
-            format!("{} key exchanges in {:.1} s", flow.rekeys, flow.seconds * (1.0 - WARM_UP)),
+            format!("{} key exchanges in {:.1} s", flow.rekeys.count, flow.seconds * (1.0 - WARM_UP)),
         ],
         gain,
         change: vec![if without.is_some() {
@@ -328,7 +329,7 @@ const MUCH_LOST: f64 = 0.01;
 
 /// Part of the segments that was lost after the start, where it is much.
 fn later_loss(judged: &JudgedDirection<'_>) -> Option<f64> {
-    judged.flow.drops.as_ref().map(Drops::later_part).filter(|lost| *lost >= MUCH_LOST)
+    judged.flow.tcp.drops.as_ref().map(Drops::later_part).filter(|lost| *lost >= MUCH_LOST)
 }
 
 fn path(judged: &JudgedDirection<'_>) -> Option<Finding> {

@@ -72,7 +72,7 @@ impl Facts {
     }
 
     fn least_round_trip(&self) -> f64 {
-        let of_flows = self.throughput.flows().filter_map(|flow| flow.least_rtt);
+        let of_flows = self.throughput.flows().filter_map(|flow| flow.tcp.least_rtt);
         let of_probe = self.path.reached.iter().map(|reached| reached.connect);
         lowest(of_flows.chain(of_probe).chain(self.path.pings.iter().copied())).unwrap_or(0.0).max(20e-6)
     }
@@ -82,7 +82,7 @@ impl Facts {
     pub(crate) fn relayed_at_server(&self) -> Option<(f64, f64)> {
         let flow = self.throughput.down.flow.as_ref();
         let flow = flow.filter(|flow| flow.is_significant() && !self.path.is_proxied)?;
-        let of_tcp = flow.sender.as_ref()?.loaded_rtt?;
+        let of_tcp = flow.tcp.sender.as_ref()?.loaded_rtt?;
         self.path.ends_on_the_way(of_tcp)
     }
 }

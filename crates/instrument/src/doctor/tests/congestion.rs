@@ -87,11 +87,11 @@ fn constant_flight_of_a_buffer_s_size_is_named_with_the_doubt() {
     facts.path.pings = vec![0.12];
     facts.logins.timed.iter_mut().for_each(|login| login[0].1 = 0.12);
     facts.systems.there = System::from_pairs(&[("tcp_wmem", "4096 16384 524288")]);
-    (up(&mut facts).rate, up(&mut facts).least_rtt) = (16.5e6, Some(0.12));
+    (up(&mut facts).rate, up(&mut facts).tcp.least_rtt) = (16.5e6, Some(0.12));
     facts.throughput.up.together = Some(23.7e6);
     let down = facts.throughput.down.flow.as_mut().unwrap();
-    (down.rate, down.least_rtt) = (3.28e6, Some(0.12));
-    let sender = down.sender.as_mut().unwrap();
+    (down.rate, down.tcp.least_rtt) = (3.28e6, Some(0.12));
+    let sender = down.tcp.sender.as_mut().unwrap();
     (sender.loaded_rtt, sender.congestion_window) = (Some(0.1238), None);
     facts.throughput.down.together = Some(2.57e6);
     let found = |facts: &Facts| diagnose(facts).into_iter().find(|found| found.cause == "send_buffer");
@@ -103,7 +103,7 @@ fn constant_flight_of_a_buffer_s_size_is_named_with_the_doubt() {
     assert!(named.change[0].contains("on the server: sysctl -w net.ipv4.tcp_wmem="), "{named:?}");
     // A queue, another size of the buffer, or as little in the other direction: the path.
     let mut queued = facts.clone();
-    queued.throughput.down.flow.as_mut().unwrap().sender.as_mut().unwrap().loaded_rtt = Some(0.17);
+    queued.throughput.down.flow.as_mut().unwrap().tcp.sender.as_mut().unwrap().loaded_rtt = Some(0.17);
     let mut larger = facts.clone();
     larger.systems.there = System::from_pairs(&[("tcp_wmem", "4096 16384 4194304")]);
     let mut symmetric = facts;

@@ -39,7 +39,7 @@ fn short_delay_of_each_login_is_named() {
 fn packets_that_wait_for_an_acknowledgement_are_no_delay() {
     // Over 150 ms, as OpenSSH's server was seen to answer.
     let mut facts = good();
-    (facts.path.pings, facts.throughput.up.flow.as_mut().unwrap().least_rtt) = (vec![0.15], Some(0.15));
+    (facts.path.pings, facts.throughput.up.flow.as_mut().unwrap().tcp.least_rtt) = (vec![0.15], Some(0.15));
     facts.throughput.down.flow = None;
     let login = vec![(Stage::KeyExchange, 0.46), (Stage::Approval, 0.345), (Stage::Session, 0.35)];
     facts.logins.timed = vec![login; 4];

@@ -7,14 +7,15 @@ use super::super::diagnose::diagnose;
 use super::super::facts::OtherCipher;
 use super::{first, good, page_text, sender, up};
 use crate::disk::{Disk, Full};
-use crate::flow::{Flow, Sender, Stopped, Tracer, Turns};
+use crate::flow::{Flow, Rekeys, Sender, SshWindows, Stopped, Tracer, Turns};
 use crate::quota::Quota;
 use crate::shell::System;
 
 #[test]
 fn fixed_ssh_window_is_named_with_its_size() {
     let mut facts = good();
-    *up(&mut facts) = Flow { rate: 38e6, closed: 0.9, ..facts.throughput.up.flow.clone().unwrap() };
+    let flow = up(&mut facts);
+    (flow.rate, flow.windows.closed) = (38e6, 0.9);
     facts.throughput.up.together = Some(140e6);
     assert_eq!(
         first(&facts),
@@ -40,7 +41,8 @@ fn fixed_ssh_window_is_named_with_its_size() {
 #[test]
 fn page_about_measuring_shows_a_finding_as_it_is_printed() {
     let mut facts = good();
-    *up(&mut facts) = Flow { rate: 38e6, closed: 0.9, ..facts.throughput.up.flow.clone().unwrap() };
+    let flow = up(&mut facts);
+    (flow.rate, flow.windows.closed) = (38e6, 0.9);
     facts.throughput.up.together = Some(140e6);
     let without_numbers = |text: &str| {
         let numbers = |word: &str| word.replace(|c: char| c.is_ascii_digit() || c == '.', "");
@@ -73,12 +75,13 @@ fn page_about_measuring_shows_a_finding_as_it_is_printed() {
 fn fixed_window_of_lhsshd_is_named_with_its_keywords() {
     let mut facts = good();
     facts.negotiated.server = "SSH-2.0-Longhaul_0.2.0".to_owned();
-    *up(&mut facts) = Flow {
-        rate: 4.9e6,
+    let flow = up(&mut facts);
+    flow.rate = 4.9e6;
+    flow.windows = SshWindows {
         closed: 0.9,
-        ssh_window: Some(262_144.0),
-        constant_window: Some(262_144.0),
-        ..facts.throughput.up.flow.clone().unwrap()
+        server: Some(262_144.0),
+        constant: Some(262_144.0),
+        ..SshWindows::default()
     };
     facts.throughput.up.together = Some(19e6);
     assert_eq!(
@@ -91,7 +94,7 @@ fn fixed_window_of_lhsshd_is_named_with_its_keywords() {
     assert_ne!(first(&facts).0, "ssh_window");
     // The window grows.
     facts.throughput.up.together = Some(19e6);
-    up(&mut facts).constant_window = None;
+    up(&mut facts).windows.constant = None;
     assert_ne!(first(&facts).0, "ssh_window");
 }
 
@@ -100,7 +103,7 @@ fn rate_limit_of_the_server_is_named_for_downloads() {
     let mut facts = good();
     let down = facts.throughput.down.flow.as_mut().unwrap();
     down.rate = 1.95e6;
-    down.sender.as_mut().unwrap().paced = Some(2e6);
+    down.tcp.sender.as_mut().unwrap().paced = Some(2e6);
     let (cause, title) = first(&facts);
     assert!(cause == "pacing" && title.contains("downloads to 2.0 MB/s"), "{title}");
 }
@@ -111,7 +114,7 @@ fn small_receive_buffer_is_named_with_its_sysctl() {
     *sender(&mut facts) = Sender {
         receive_window: Some(0.9),
         window: Some(65_536.0),
-        ..facts.throughput.up.flow.clone().unwrap().sender.unwrap()
+        ..facts.throughput.up.flow.clone().unwrap().tcp.sender.unwrap()
     };
     up(&mut facts).rate = 1.2e6;
     facts.throughput.up.together = Some(4.7e6);
@@ -128,7 +131,7 @@ fn windows_that_are_not_scaled_are_named_with_the_end() {
     sender(&mut facts).receive_window = Some(0.9);
     sender(&mut facts).window = Some(65_535.0);
     up(&mut facts).rate = 1.2e6;
-    up(&mut facts).scales_windows = Some(false);
+    up(&mut facts).tcp.scales_windows = Some(false);
     facts.throughput.up.together = Some(4.7e6);
     facts.systems.there =
         System::from_pairs(&[("tcp_rmem", "4096 131072 6291456"), ("tcp_window_scaling", "0")]);
@@ -140,7 +143,7 @@ fn windows_that_are_not_scaled_are_named_with_the_end() {
     facts.systems.there =
         System::from_pairs(&[("tcp_rmem", "4096 131072 6291456"), ("tcp_window_scaling", "1")]);
     assert!(diagnose(&facts)[0].change[0].contains("firewalls"), "{:?}", diagnose(&facts)[0]);
-    up(&mut facts).scales_windows = Some(true);
+    up(&mut facts).tcp.scales_windows = Some(true);
     assert_ne!(first(&facts).0, "window_scaling");
 }
 
@@ -187,11 +190,11 @@ fn settings_that_hold_a_receive_buffer_are_named() {
 #[test]
 fn processor_that_others_use_is_told_from_one_that_ssh_uses() {
     let mut facts = good();
-    up(&mut facts).server_turns = Some(Turns { ran: 0.3, waited: 0.65 });
+    up(&mut facts).server.turns = Some(Turns { ran: 0.3, waited: 0.65 });
     let (cause, title) = first(&facts);
     assert!(cause == "processor" && title.contains("Other programs on the server"), "{title}");
     // It waited for data most of the time.
-    up(&mut facts).server_turns = Some(Turns { ran: 0.1, waited: 0.2 });
+    up(&mut facts).server.turns = Some(Turns { ran: 0.1, waited: 0.2 });
     assert_ne!(first(&facts).0, "processor");
 }
 
@@ -199,18 +202,18 @@ fn processor_that_others_use_is_told_from_one_that_ssh_uses() {
 fn end_that_waits_longer_is_the_slower_one() {
     let mut facts = good();
     let flow = up(&mut facts);
-    flow.client_turns = Some(Turns { ran: 0.4, waited: 0.6 });
-    flow.server_turns = Some(Turns { ran: 0.15, waited: 0.84 });
+    flow.client.turns = Some(Turns { ran: 0.4, waited: 0.6 });
+    flow.server.turns = Some(Turns { ran: 0.15, waited: 0.84 });
     assert!(first(&facts).1.starts_with("Other programs on the server"), "{:?}", first(&facts));
     // One that waits long, and wants little, is no limit.
-    up(&mut facts).server_turns = Some(Turns { ran: 0.01, waited: 0.7 });
+    up(&mut facts).server.turns = Some(Turns { ran: 0.01, waited: 0.7 });
     assert!(first(&facts).1.starts_with("Other programs on this machine"), "{:?}", first(&facts));
 }
 
 #[test]
 fn programs_beside_a_full_path_are_not_blamed() {
     let mut facts = good();
-    up(&mut facts).client_turns = Some(Turns { ran: 0.06, waited: 0.9 });
+    up(&mut facts).client.turns = Some(Turns { ran: 0.06, waited: 0.9 });
     sender(&mut facts).loaded_rtt = Some(0.09);
     let found = diagnose(&facts);
     assert_eq!(found[0].cause, "path", "{found:?}");
@@ -228,7 +231,7 @@ fn programs_beside_a_full_path_are_not_blamed() {
     // The queue is short, and drops what does not fit.
     let (burst, usual) = (11e6, 10e6);
     let round_trips = (0.07, Some(0.07));
-    up(&mut facts).drops = Some(Drops {
+    up(&mut facts).tcp.drops = Some(Drops {
         first: 40.0,
         first_round_trip: round_trips.0,
         later_round_trip: round_trips.1,
@@ -245,16 +248,16 @@ fn process_that_is_stopped_is_told_before_what_follows_from_it() {
     // Recorded with half a second stopped and half a second not: bursts after each stop overflow the queue.
     let flow = up(&mut facts);
     (flow.rate, flow.seconds) = (3.6e6, 4.0);
-    flow.server_stopped = Some(Stopped { found: 19, looks: 38 });
+    flow.server.stopped = Some(Stopped { found: 19, looks: 38 });
     (sender(&mut facts).resent, sender(&mut facts).segments) = (80.0, 10_000.0);
     facts.throughput.up.together = Some(6e6);
     let (cause, title) = first(&facts);
     assert!(cause == "process_stopped" && title.contains("the server 50 % of the time"), "{title}");
     // Three looks of forty are chance.
-    up(&mut facts).server_stopped = Some(Stopped { found: 3, looks: 40 });
+    up(&mut facts).server.stopped = Some(Stopped { found: 3, looks: 40 });
     assert_ne!(first(&facts).0, "process_stopped");
-    up(&mut facts).server_tracer = Some(Tracer { process: 4711, name: "strace".to_owned() });
-    up(&mut facts).server_stopped = Some(Stopped { found: 14, looks: 30 });
+    up(&mut facts).server.tracer = Some(Tracer { process: 4711, name: "strace".to_owned() });
+    up(&mut facts).server.stopped = Some(Stopped { found: 14, looks: 30 });
     let (cause, title) = first(&facts);
     assert!(
         cause == "process_stopped" && title.contains("traced by strace (process 4711), which slows"),
@@ -270,22 +273,22 @@ fn process_that_is_stopped_is_told_before_what_follows_from_it() {
 fn time_that_the_hypervisor_takes_is_named() {
     let mut facts = good();
     // Recorded on a virtual machine whose neighbours were busy: a third of the time was stolen.
-    up(&mut facts).server_stolen = Some(0.33);
-    up(&mut facts).server_turns = Some(Turns { ran: 0.62, waited: 0.04 });
+    up(&mut facts).server.stolen = Some(0.33);
+    up(&mut facts).server.turns = Some(Turns { ran: 0.62, waited: 0.04 });
     let (cause, title) = first(&facts);
     assert!(
         cause == "processor_stolen" && title.contains("of the server to other virtual machines 33 %"),
         "{title}"
     );
     // The process had nothing to do for most of the time.
-    up(&mut facts).server_turns = Some(Turns { ran: 0.2, waited: 0.1 });
+    up(&mut facts).server.turns = Some(Turns { ran: 0.2, waited: 0.1 });
     assert_eq!(first(&facts).0, "path");
     // Other programs took more than the hypervisor.
-    up(&mut facts).server_turns = Some(Turns { ran: 0.2, waited: 0.75 });
+    up(&mut facts).server.turns = Some(Turns { ran: 0.2, waited: 0.75 });
     assert!(first(&facts).1.starts_with("Other programs"), "{:?}", first(&facts));
     // A little is usual.
-    up(&mut facts).server_stolen = Some(0.05);
-    up(&mut facts).server_turns = Some(Turns { ran: 0.7, waited: 0.2 });
+    up(&mut facts).server.stolen = Some(0.05);
+    up(&mut facts).server.turns = Some(Turns { ran: 0.7, waited: 0.2 });
     assert_eq!(first(&facts).0, "path");
 }
 
@@ -320,8 +323,8 @@ fn quota_of_a_control_group_is_named_with_its_numbers() {
     // A kernel that counts the time for which the group is stopped as waiting, and one that does not.
     for waited in [0.75, 0.0] {
         let flow = up(&mut facts);
-        flow.server_turns = Some(Turns { ran: 0.2, waited });
-        flow.server_quota = Some(quota.clone());
+        flow.server.turns = Some(Turns { ran: 0.2, waited });
+        flow.server.quota = Some(quota.clone());
         let found = diagnose(&facts);
         assert_eq!(found[0].cause, "processor_quota", "{found:#?}");
         assert!(found[0].title.contains("0.20 cores for the SSH process of the server"), "{:?}", found[0]);
@@ -331,18 +334,18 @@ fn quota_of_a_control_group_is_named_with_its_numbers() {
     }
     // It was stopped in nearly each period, though for less time than it ran and waited elsewhere: seen on a
     // fast machine.
-    up(&mut facts).server_turns = Some(Turns { ran: 0.15, waited: 0.0 });
-    up(&mut facts).server_quota = Some(Quota { throttled: 39, seconds: 2.6, ..quota.clone() });
+    up(&mut facts).server.turns = Some(Turns { ran: 0.15, waited: 0.0 });
+    up(&mut facts).server.quota = Some(Quota { throttled: 39, seconds: 2.6, ..quota.clone() });
     assert_eq!(first(&facts).0, "processor_quota");
     // It was stopped, and did not need more.
     let flow = up(&mut facts);
-    flow.server_quota = Some(Quota { throttled: 20, seconds: 0.2, ..quota.clone() });
-    (flow.server_turns, flow.server_cpu) = (Some(Turns { ran: 0.15, waited: 0.1 }), Some(0.15));
+    flow.server.quota = Some(Quota { throttled: 20, seconds: 0.2, ..quota.clone() });
+    (flow.server.turns, flow.server.cpu) = (Some(Turns { ran: 0.15, waited: 0.1 }), Some(0.15));
     assert_ne!(first(&facts).0, "processor_quota");
     // On a machine that other programs load, stops are few and what the group may use is used up.
     let flow = up(&mut facts);
-    flow.server_quota = Some(Quota { throttled: 14, periods: 47, seconds: 0.2, ..quota.clone() });
-    (flow.server_turns, flow.server_cpu) = (Some(Turns { ran: 0.19, waited: 0.7 }), Some(0.19));
+    flow.server.quota = Some(Quota { throttled: 14, periods: 47, seconds: 0.2, ..quota.clone() });
+    (flow.server.turns, flow.server.cpu) = (Some(Turns { ran: 0.19, waited: 0.7 }), Some(0.19));
     assert_eq!(first(&facts).0, "processor_quota");
     // What the limit costs there is at most the periods with a stop.
     assert!(diagnose(&facts)[0].gain.starts_with("up to 1.4 times"), "{:?}", diagnose(&facts)[0]);
@@ -350,7 +353,7 @@ fn quota_of_a_control_group_is_named_with_its_numbers() {
     sender(&mut facts).loaded_rtt = Some(0.09);
     assert_eq!(first(&facts).0, "path");
     sender(&mut facts).loaded_rtt = Some(0.052);
-    up(&mut facts).server_cpu = Some(0.1);
+    up(&mut facts).server.cpu = Some(0.1);
     assert_ne!(first(&facts).0, "processor_quota");
 }
 
@@ -358,10 +361,10 @@ fn quota_of_a_control_group_is_named_with_its_numbers() {
 fn processor_is_judged_by_the_busiest_thread() {
     let mut facts = good();
     let usage = |share| Usage { busiest: "packets".to_owned(), share, taking_part: 3 };
-    up(&mut facts).client_cpu = Some(1.2);
-    up(&mut facts).client_threads = Some(usage(0.45));
+    up(&mut facts).client.cpu = Some(1.2);
+    up(&mut facts).client.threads = Some(usage(0.45));
     assert_eq!(first(&facts).0, "path");
-    up(&mut facts).client_threads = Some(usage(0.97));
+    up(&mut facts).client.threads = Some(usage(0.97));
     let (cause, title) = first(&facts);
     assert!(cause == "processor" && title.contains("SSH's thread packets uses"), "{title}");
 }
@@ -369,7 +372,7 @@ fn processor_is_judged_by_the_busiest_thread() {
 #[test]
 fn busy_processor_is_named_with_the_faster_cipher() {
     let mut facts = good();
-    up(&mut facts).client_cpu = Some(0.99);
+    up(&mut facts).client.cpu = Some(0.99);
     let name = "aes128-gcm@openssh.com".to_owned();
     facts.other_settings.cipher = Some(OtherCipher::Measured { name: name.clone(), rate: 30e6 });
     let found = diagnose(&facts);
@@ -383,7 +386,7 @@ fn busy_processor_is_named_with_the_faster_cipher() {
 fn frequent_key_exchanges_are_named() {
     let mut facts = good();
     let flow = facts.throughput.up.flow.clone().unwrap();
-    *up(&mut facts) = Flow { rekeys: 8, bytes_per_rekey: 1e6, seconds: 4.0, ..flow.clone() };
+    *up(&mut facts) = Flow { rekeys: Rekeys { count: 8, bytes_each: 1e6 }, seconds: 4.0, ..flow.clone() };
     facts.other_settings.without_rekeys = Some(3.0 * flow.rate);
     let (cause, title) = first(&facts);
     assert!(cause == "rekeying" && title.contains("after each 1.0 MB"), "{title}");

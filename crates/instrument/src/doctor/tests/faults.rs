@@ -4,7 +4,7 @@ use super::super::diagnose::diagnose;
 use super::super::facts::{BelowPolicer, Facts};
 use super::{first, good, sender, up};
 use crate::disk::Full;
-use crate::flow::{Flow, Pauses, Sender, Stopped, Tracer, Turns};
+use crate::flow::{Flow, Pauses, Sender, Stopped, Tcp, Tracer, Turns};
 use crate::memory::{self, MemoryGroup};
 use crate::shell::System;
 use lh_metrics::drops::Drops;
@@ -49,7 +49,7 @@ fn transfers_that_are_late_and_still_move_do_not_stand_still() {
     let lost = Sender {
         segments: 900.0,
         resent: 140.0,
-        ..facts.throughput.up.flow.clone().unwrap().sender.unwrap()
+        ..facts.throughput.up.flow.clone().unwrap().tcp.sender.unwrap()
     };
     let flow = Flow {
         rate: 0.2e6,
@@ -57,7 +57,7 @@ fn transfers_that_are_late_and_still_move_do_not_stand_still() {
         seconds: 6.0,
         failure,
         pauses,
-        sender: Some(lost),
+        tcp: Tcp { sender: Some(lost), ..facts.throughput.up.flow.clone().unwrap().tcp },
         ..facts.throughput.up.flow.clone().unwrap()
     };
     (facts.throughput.up.flow, facts.throughput.down.flow) = (Some(flow.clone()), Some(flow));
@@ -90,8 +90,8 @@ fn tracer_that_stops_nothing_hides_no_other_cause() {
     assert_eq!(without, "receive_buffer");
     // What guards the system traces each session for good.
     for seen in [None, Some(Stopped { found: 1, looks: 38 })] {
-        up(&mut facts).server_stopped = seen;
-        up(&mut facts).server_tracer = Some(Tracer { process: 71, name: "guard".to_owned() });
+        up(&mut facts).server.stopped = seen;
+        up(&mut facts).server.tracer = Some(Tracer { process: 71, name: "guard".to_owned() });
         assert_eq!(first(&facts).0, without);
         let found = diagnose(&facts);
         let traced = found.iter().find(|found| found.cause == "process_stopped").expect("it is named");
@@ -135,7 +135,7 @@ fn memory_of_tcp_explains_losses_and_slow_connections() {
     let mut facts = good();
     let before = memory::groups(&group(0, ("65536", 0)));
     let used = memory::groups(&group(0, ("65536", 300)));
-    up(&mut facts).server_memory = memory::between(&before, &used);
+    up(&mut facts).server.memory = memory::between(&before, &used);
     sender(&mut facts).resent = 2800.0;
     facts.throughput.down.together = Some(19e6);
     let (cause, title) = first(&facts);
@@ -153,12 +153,12 @@ fn waiting_for_memory_counts_by_its_share_of_the_time() {
         stalled: seconds,
         ..MemoryGroup::default()
     };
-    *up(&mut facts) =
-        Flow { seconds: 4.0, client_memory: Some(stalled(3.0)), ..facts.throughput.up.flow.clone().unwrap() };
+    let flow = up(&mut facts);
+    (flow.seconds, flow.client.memory) = (4.0, Some(stalled(3.0)));
     let (cause, title) = first(&facts);
     assert!(cause == "memory_limit" && title.contains("this machine") && title.contains("75"), "{title}");
     // The cache of files is at its limit all the time, and nothing waits.
-    up(&mut facts).client_memory = Some(stalled(0.1));
+    up(&mut facts).client.memory = Some(stalled(0.1));
     assert!(!is_named(&facts, "memory_limit"));
 }
 
@@ -174,8 +174,11 @@ fn outages_are_told_from_losses_and_stopped_programs() {
     up(&mut facts).pauses = Pauses { longest: 0.4, count: 1, seconds: 0.4, endless: 0.0 };
     assert!(!is_named(&facts, "outages"));
     // Losses that explain the rate have timeouts, too.
-    *sender(&mut facts) =
-        Sender { segments: 900.0, resent: 30.0, ..facts.throughput.up.flow.clone().unwrap().sender.unwrap() };
+    *sender(&mut facts) = Sender {
+        segments: 900.0,
+        resent: 30.0,
+        ..facts.throughput.up.flow.clone().unwrap().tcp.sender.unwrap()
+    };
     *up(&mut facts) = Flow { rate: 0.2e6, pauses, ..facts.throughput.up.flow.clone().unwrap() };
     facts.throughput.up.together = Some(0.8e6);
     assert_eq!(first(&facts).0, "loss");
@@ -187,15 +190,15 @@ fn slow_output_of_a_command_is_no_fault_of_the_path() {
     let mut facts = good();
     facts.throughput.down.together = Some(3.8e6);
     let down = facts.throughput.down.flow.as_mut().unwrap();
-    (down.rate, down.starved) = (0.9e6, Some(0.95));
-    down.server_turns = Some(Turns { ran: 0.02, waited: 0.1 });
+    (down.rate, down.application.starved) = (0.9e6, Some(0.95));
+    down.server.turns = Some(Turns { ran: 0.02, waited: 0.1 });
     let (cause, title) = first(&facts);
     assert!(cause == "command_output" && title.contains("900 kB/s only"), "{title}");
     // An SSH process that is busy, and one that has enough to send.
-    facts.throughput.down.flow.as_mut().unwrap().server_turns = Some(Turns { ran: 0.3, waited: 0.4 });
+    facts.throughput.down.flow.as_mut().unwrap().server.turns = Some(Turns { ran: 0.3, waited: 0.4 });
     assert_eq!(first(&facts).0, "congestion_control");
     let down = facts.throughput.down.flow.as_mut().unwrap();
-    (down.server_turns, down.starved) = (Some(Turns { ran: 0.02, waited: 0.1 }), Some(0.3));
+    (down.server.turns, down.application.starved) = (Some(Turns { ran: 0.02, waited: 0.1 }), Some(0.3));
     assert_eq!(first(&facts).0, "congestion_control");
 }
 
@@ -206,8 +209,8 @@ fn used_up_window_of_this_end_is_no_slow_command() {
     facts.path.pings = vec![0.04];
     facts.throughput.down.together = Some(7.1e6);
     let down = facts.throughput.down.flow.as_mut().unwrap();
-    (down.rate, down.starved, down.granted_window) = (2.9e6, Some(0.97), Some(131_072.0));
-    (down.least_rtt, down.server_turns) = (Some(0.04), Some(Turns { ran: 0.02, waited: 0.1 }));
+    (down.rate, down.application.starved, down.windows.granted) = (2.9e6, Some(0.97), Some(131_072.0));
+    (down.tcp.least_rtt, down.server.turns) = (Some(0.04), Some(Turns { ran: 0.02, waited: 0.1 }));
     let (cause, title) = first(&facts);
     assert!(
         cause == "ssh_window" && title == "This machine's SSH window of 131 kB limits downloads.",
@@ -218,7 +221,7 @@ fn used_up_window_of_this_end_is_no_slow_command() {
     facts.throughput.down.together = Some(2.9e6);
     assert!(!is_named(&facts, "command_output") && !is_named(&facts, "ssh_window"));
     // The window permits much more than arrives.
-    facts.throughput.down.flow.as_mut().unwrap().granted_window = Some(2e6);
+    facts.throughput.down.flow.as_mut().unwrap().windows.granted = Some(2e6);
     assert_eq!(first(&facts).0, "command_output");
 }
 
@@ -232,28 +235,28 @@ fn jitter_is_named_with_its_bounds_and_is_no_queue() {
     assert!(!is_named(&facts, "bufferbloat"));
     // A server whose processor is taken answers late, too.
     let turns = Turns { ran: 0.3, waited: 0.65 };
-    up(&mut facts).server_turns = Some(turns);
+    up(&mut facts).server.turns = Some(turns);
     sender(&mut facts).loaded_rtt = Some(0.05);
     assert!(is_named(&facts, "processor") && !is_named(&facts, "jitter"));
     // So does one whose processor is busy, although the path is full and limits the transfers.
-    up(&mut facts).server_turns = Some(Turns { ran: 0.1, waited: 0.2 });
+    up(&mut facts).server.turns = Some(Turns { ran: 0.1, waited: 0.2 });
     assert!(!is_named(&facts, "processor") && !is_named(&facts, "jitter"));
     // What both ends waited with the small messages themselves decides where it is known.
     facts.path.pings_waited = Some(0.002);
     let late = diagnose(&facts).into_iter().find(|found| found.cause == "jitter").unwrap();
     assert!(late.evidence[1].contains("both ends waited 2.0 ms"), "{late:?}");
-    up(&mut facts).server_turns = Some(turns);
+    up(&mut facts).server.turns = Some(turns);
     assert!(is_named(&facts, "processor") && is_named(&facts, "jitter"));
     facts.path.pings_waited = Some(0.02);
     assert!(!is_named(&facts, "jitter"));
     facts.path.pings_waited = None;
-    up(&mut facts).server_turns = None;
+    up(&mut facts).server.turns = None;
     // A little, and a server that tells nothing of its processors.
     facts.path.pings = (0..30).map(|n| 0.05 + 0.0006 * f64::from(n)).collect();
     assert!(!is_named(&facts, "jitter"));
-    up(&mut facts).server_turns = Some(Turns { ran: 0.1, waited: 0.02 });
+    up(&mut facts).server.turns = Some(Turns { ran: 0.1, waited: 0.02 });
     assert!(is_named(&facts, "jitter"));
-    up(&mut facts).server_turns = None;
+    up(&mut facts).server.turns = None;
     facts.path.pings = (0..30).map(|n| 0.05 + 0.002 * f64::from(n)).collect();
     assert!(first(&facts).1.ends_with("(jitter, or a busy server)."));
     // A handful of late answers, and few answers.
@@ -275,7 +278,7 @@ fn jitter_comes_before_the_slow_transfers_that_it_causes() {
         segments: 30_000.0,
         resent: 30.0,
         loaded_rtt: Some(0.1),
-        ..facts.throughput.up.flow.clone().unwrap().sender.unwrap()
+        ..facts.throughput.up.flow.clone().unwrap().tcp.sender.unwrap()
     };
     up(&mut facts).rate = 1e6;
     assert!(is_named(&facts, "loss"));
@@ -304,9 +307,10 @@ fn congestion_marks_are_named_where_they_hold_back() {
     *sender(&mut facts) = Sender {
         marked: 300.0,
         segments: 3000.0,
-        ..facts.throughput.up.flow.clone().unwrap().sender.unwrap()
+        ..facts.throughput.up.flow.clone().unwrap().tcp.sender.unwrap()
     };
-    *up(&mut facts) = Flow { rate: 0.4e6, marked: Some(0.01), ..facts.throughput.up.flow.clone().unwrap() };
+    let flow = up(&mut facts);
+    (flow.rate, flow.packets.marked) = (0.4e6, Some(0.01));
     facts.throughput.up.together = Some(1.5e6);
     let (cause, title) = first(&facts);
     assert!(cause == "ecn" && title.contains("1.00 % of the packets"), "{title}");
@@ -326,7 +330,7 @@ fn policer_of_each_connection_drops_nothing_below_its_rate() {
     *sender(&mut facts) = Sender {
         resent: 300.0,
         segments: 2100.0,
-        ..facts.throughput.up.flow.clone().unwrap().sender.unwrap()
+        ..facts.throughput.up.flow.clone().unwrap().tcp.sender.unwrap()
     };
     let course = Drops {
         first: 270.0,
@@ -339,7 +343,8 @@ fn policer_of_each_connection_drops_nothing_below_its_rate() {
         usual: 0.5e6,
         ..Drops::default()
     };
-    *up(&mut facts) = Flow { rate: 0.5e6, drops: Some(course), ..facts.throughput.up.flow.clone().unwrap() };
+    let flow = up(&mut facts);
+    (flow.rate, flow.tcp.drops) = (0.5e6, Some(course));
     facts.throughput.up.together = Some(2e6);
     assert!(!is_named(&facts, "policer"), "not tried");
     let below = BelowPolicer { limit: 0.4e6, rate: 0.39e6, lost: 0.0 };

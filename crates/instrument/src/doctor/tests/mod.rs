@@ -17,7 +17,7 @@ use super::facts::{
 };
 use super::page;
 use crate::disk::Disk;
-use crate::flow::{Flow, Sender};
+use crate::flow::{EndUsage, Flow, Sender, SshWindows, Tcp};
 use crate::shell::System;
 use crate::stage::Stage;
 
@@ -37,11 +37,10 @@ fn good() -> Facts {
     let flow = Flow {
         rate: 10e6,
         samples: 50,
-        least_rtt: Some(0.05),
-        client_cpu: Some(0.2),
-        server_cpu: Some(0.2),
-        ssh_window: Some(2_097_152.0),
-        sender: Some(sender),
+        windows: SshWindows { server: Some(2_097_152.0), ..SshWindows::default() },
+        tcp: Tcp { least_rtt: Some(0.05), sender: Some(sender), ..Tcp::default() },
+        client: EndUsage { cpu: Some(0.2), ..EndUsage::default() },
+        server: EndUsage { cpu: Some(0.2), ..EndUsage::default() },
         ..Flow::default()
     };
     let transfers = DirectionThroughput { flow: Some(flow), together: Some(10.5e6) };
@@ -80,7 +79,7 @@ fn up(facts: &mut Facts) -> &mut Flow {
 }
 
 fn sender(facts: &mut Facts) -> &mut Sender {
-    up(facts).sender.as_mut().unwrap()
+    up(facts).tcp.sender.as_mut().unwrap()
 }
 
 /// The first cause, which has a gain, evidence and, unless it is the path, something to change.
@@ -113,7 +112,7 @@ fn slow_proxy_is_no_fault_of_a_buffer() {
     facts.systems.here = System::from_pairs(&[("tcp_rmem", "4096 131072 33554432")]);
     let down = facts.throughput.down.flow.as_mut().unwrap();
     down.rate = 1.8e6;
-    let sender = down.sender.as_mut().unwrap();
+    let sender = down.tcp.sender.as_mut().unwrap();
     (sender.receive_window, sender.window) = (Some(0.92), Some(82_000.0));
     facts.throughput.down.together = Some(7.9e6);
     let (cause, title) = first(&facts);
@@ -136,7 +135,8 @@ fn text_of_start_up_files_is_named() {
 #[test]
 fn too_few_samples_give_no_verdict_on_throughput() {
     let mut facts = good();
-    *up(&mut facts) = Flow { samples: 3, closed: 1.0, ..facts.throughput.up.flow.clone().unwrap() };
+    let flow = up(&mut facts);
+    (flow.samples, flow.windows.closed) = (3, 1.0);
     facts.throughput.down.flow = None;
     let found = diagnose(&facts);
     assert!(found.is_empty(), "{found:?}");

@@ -20,7 +20,7 @@ fn beside_others(sent: f64) -> Facts {
     facts.systems.here = System::from_pairs(&[ROUTE, ("speed", "100")]);
     let device = DeviceRate { name: "eth0".to_owned(), received: 1e5, sent, seconds: 4.0 };
     let flow = up(&mut facts);
-    (flow.rate, flow.moved, flow.client_devices) = (3e6, 12e6, vec![device]);
+    (flow.rate, flow.moved, flow.client.devices) = (3e6, 12e6, vec![device]);
     sender(&mut facts).resent = 3000.0;
     facts.throughput.up.together = Some(6e6);
     facts
@@ -70,12 +70,12 @@ fn traffic_that_passes_both_ends_shares_the_path() {
     facts.systems.there = System::from_pairs(&[("route", "10.0.0.1 dev ens3 src 10.0.0.2")]);
     let at_server =
         |received| vec![DeviceRate { name: "ens3".to_owned(), received, sent: 1e5, seconds: 4.0 }];
-    up(&mut facts).server_devices = at_server(12e6);
+    up(&mut facts).server.devices = at_server(12e6);
     facts.throughput.up.together = Some(12e6);
     let (cause, title) = first(&facts);
     assert!(cause == "other_traffic" && title.contains("it takes 9.3 MB/s"), "{title}");
     // Each end has traffic of its own.
-    up(&mut facts).server_devices = at_server(60e6);
+    up(&mut facts).server.devices = at_server(60e6);
     assert!(!names_others(&facts));
 }
 
@@ -89,9 +89,9 @@ fn loss_is_named_only_where_more_connections_are_faster() {
     assert!(cause == "loss" && title.contains("0.50 %"), "{title}");
     // 0.05 % would let 1.6 MB/s pass, which is what so many bursts do.
     let course = Drops { first: 15.0, later: 135.0, returned: 14, spread: 0.1, ..Drops::default() };
-    up(&mut facts).drops = Some(Drops { later_round_trip: Some(0.09), ..course.clone() });
+    up(&mut facts).tcp.drops = Some(Drops { later_round_trip: Some(0.09), ..course.clone() });
     assert_ne!(first(&facts).0, "loss", "a full queue has dropped them");
-    up(&mut facts).drops = Some(course);
+    up(&mut facts).tcp.drops = Some(course);
     let found = diagnose(&facts).remove(0);
     assert!(found.title.contains("0.50 % of the segments, in bursts, holds cubic"), "{found:?}");
     assert!(
@@ -106,7 +106,7 @@ fn loss_is_named_only_where_more_connections_are_faster() {
 fn route_that_keeps_its_congestion_control_is_named() {
     let mut facts = good();
     *sender(&mut facts) =
-        Sender { resent: 300.0, ..facts.throughput.up.flow.clone().unwrap().sender.unwrap() };
+        Sender { resent: 300.0, ..facts.throughput.up.flow.clone().unwrap().tcp.sender.unwrap() };
     up(&mut facts).rate = 0.35e6;
     facts.throughput.up.together = Some(1.2e6);
     facts.systems.here = System::from_pairs(&[("tcp_available_congestion_control", "reno cubic bbr")]);
@@ -148,8 +148,11 @@ fn reordering_is_told_from_loss() {
 fn few_losses_are_added_up_over_flows() {
     let mut facts = good();
     // Three of 900 segments may be chance, though the rate is what such a loss allows.
-    *sender(&mut facts) =
-        Sender { segments: 900.0, resent: 3.0, ..facts.throughput.up.flow.clone().unwrap().sender.unwrap() };
+    *sender(&mut facts) = Sender {
+        segments: 900.0,
+        resent: 3.0,
+        ..facts.throughput.up.flow.clone().unwrap().tcp.sender.unwrap()
+    };
     *up(&mut facts) = Flow { rate: 0.4e6, seconds: 4.0, ..facts.throughput.up.flow.clone().unwrap() };
     facts.throughput.up.together = Some(1.5e6);
     assert!(losses_may_limit(facts.throughput.up.flow.as_ref().unwrap(), 0.05));
@@ -175,13 +178,13 @@ fn policer_is_told_from_loss_and_from_a_full_queue() {
         later_round_trip: Some(0.052),
         ..Drops::default()
     };
-    up(&mut facts).drops = Some(course.clone());
+    up(&mut facts).tcp.drops = Some(course.clone());
     let (cause, title) = first(&facts);
     assert!(cause == "policer" && title.contains("exceeds 10.5 MB/s on uploads"), "{title}");
     // A bucket that is full at first adds to the rate of one connection, and none to that of
     // several after it.
     let mut full = facts.clone();
-    up(&mut full).drops = Some(Drops { burst: 27e6, usual: 7.6e6, ..course.clone() });
+    up(&mut full).tcp.drops = Some(Drops { burst: 27e6, usual: 7.6e6, ..course.clone() });
     full.throughput.up.together = Some(7.7e6);
     assert!(first(&full).1.contains("exceeds 7.7 MB/s on uploads"), "{:?}", first(&full));
     let is_named = |facts: &Facts| diagnose(facts).iter().any(|finding| finding.cause == "policer");
@@ -198,11 +201,11 @@ fn policer_is_told_from_loss_and_from_a_full_queue() {
         returned: 0,
         ..course.clone()
     };
-    up(&mut facts).drops = Some(started);
+    up(&mut facts).tcp.drops = Some(started);
     assert!(!is_named(&facts));
-    up(&mut facts).drops = Some(Drops { later_round_trip: Some(0.075), ..course.clone() });
+    up(&mut facts).tcp.drops = Some(Drops { later_round_trip: Some(0.075), ..course.clone() });
     assert!(!is_named(&facts));
-    up(&mut facts).drops = Some(course);
+    up(&mut facts).tcp.drops = Some(course);
     // Losses that each connection has for itself.
     facts.throughput.up.together = Some(25e6);
     assert!(!is_named(&facts));
@@ -243,7 +246,7 @@ fn queue_is_judged_beside_the_round_trip_of_the_path() {
     // Of an idle path, and under load.
     let is_bloat = |idle: f64, loaded: f64| {
         let mut facts = good();
-        (facts.path.pings, up(&mut facts).least_rtt) = (vec![idle], Some(idle));
+        (facts.path.pings, up(&mut facts).tcp.least_rtt) = (vec![idle], Some(idle));
         facts.throughput.down.flow = None;
         sender(&mut facts).loaded_rtt = Some(loaded);
         let found = diagnose(&facts);
@@ -303,9 +306,9 @@ fn small_packets_that_get_lost_are_told_from_loss_of_all() {
     // A path that loses one in eight of all packets from the server: the server had most of the requests that
     // were sent again, and the upload shows nothing of it.
     facts.path.small_packets = Some(SmallPackets { sent: 100, resent: 14, duplicates: 14 });
-    facts.throughput.down.flow.as_mut().unwrap().sender.as_mut().unwrap().resent = 3600.0;
+    facts.throughput.down.flow.as_mut().unwrap().tcp.sender.as_mut().unwrap().resent = 3600.0;
     assert_ne!(first(&facts).0, "small_packet_loss");
-    facts.throughput.down.flow.as_mut().unwrap().sender.as_mut().unwrap().resent = 0.0;
+    facts.throughput.down.flow.as_mut().unwrap().tcp.sender.as_mut().unwrap().resent = 0.0;
     // Large ones get lost, too; and a handful by chance.
     facts.path.small_packets = Some(SmallPackets { sent: 100, resent: 20, duplicates: 0 });
     sender(&mut facts).resent = 6000.0;

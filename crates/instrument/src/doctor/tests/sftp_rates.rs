@@ -34,7 +34,7 @@ fn sftp_is_not_blamed_for_disks_and_round_trips() {
     facts.disks.there.as_mut().unwrap().rate = 1.2e6;
     assert!(!is_named(&facts), "the disk is as slow");
     let mut facts = with(1e6, 9e6);
-    up(&mut facts).server_tracer = Some(Tracer { process: 7, name: "strace".to_owned() });
+    up(&mut facts).server.tracer = Some(Tracer { process: 7, name: "strace".to_owned() });
     assert!(!is_named(&facts), "its process is traced");
     // Two megabytes in each round trip of 50 ms are all that the requests permit.
     let mut facts = with(30e6, 9e6);

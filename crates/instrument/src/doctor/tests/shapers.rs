@@ -29,7 +29,8 @@ fn shaper_of_either_end_is_named_with_its_rate() {
         let mut facts = good();
         (facts.systems.here, facts.systems.there) = (route(), route());
         // Four connections together move 10.5 MB/s.
-        facts.throughput.of_mut(direction).flow.as_mut().unwrap().shapers = vec![tbf(90e6), tbf(11e6)];
+        facts.throughput.of_mut(direction).flow.as_mut().unwrap().packets.shapers =
+            vec![tbf(90e6), tbf(11e6)];
         let (cause, title) = first(&facts);
         let name = direction.name();
         assert_eq!(
@@ -49,7 +50,7 @@ fn shaper_that_holds_nothing_back_is_no_cause() {
     let cause = |shaper: Shaper| {
         let mut facts = good();
         facts.systems.here = route();
-        up(&mut facts).shapers = vec![shaper];
+        up(&mut facts).packets.shapers = vec![shaper];
         first(&facts).0
     };
     assert_eq!(cause(tbf(11e6)), "shaper");
@@ -64,11 +65,11 @@ fn connection_rate_is_not_blamed_on_congestion_control() {
     let mut facts = good();
     facts.systems.here = route();
     facts.throughput.up.together = Some(38e6);
-    up(&mut facts).shapers = vec![Shaper { kind: "fq".to_owned(), is_of_each: true, ..tbf(10.4e6) }];
+    up(&mut facts).packets.shapers = vec![Shaper { kind: "fq".to_owned(), is_of_each: true, ..tbf(10.4e6) }];
     let (cause, title) = first(&facts);
     assert!(cause == "shaper" && title.contains("holds uploads of each connection to 10.4 MB/s"), "{title}");
     // The rate of all is no limit of one.
-    up(&mut facts).shapers = vec![tbf(10.4e6)];
+    up(&mut facts).packets.shapers = vec![tbf(10.4e6)];
     assert_eq!(first(&facts).0, "congestion_control");
 }
 
@@ -77,7 +78,7 @@ fn class_is_changed_by_its_number() {
     let mut facts = good();
     facts.systems.here = route();
     let class = Shaper { kind: "htb".to_owned(), handle: "1:10".to_owned(), is_class: true, ..tbf(11e6) };
-    up(&mut facts).shapers = vec![Shaper { delayed: 0.0, ..class }];
+    up(&mut facts).packets.shapers = vec![Shaper { delayed: 0.0, ..class }];
     assert_eq!(first(&facts).0, "shaper");
     let change = &diagnose(&facts)[0].change[0];
     assert!(change.contains("tc class change dev 'eth0' classid '1:10' htb rate RATE ceil RATE"), "{change}");

@@ -11,8 +11,9 @@ fn slow_command() -> Facts {
     let mut facts = good();
     facts.throughput.up.together = Some(4e6);
     let flow = up(&mut facts);
-    (flow.rate, flow.closed, flow.starved, flow.unread) = (1e6, 0.95, Some(1.0), Some(0.0));
-    (flow.client_turns, flow.server_turns) =
+    (flow.rate, flow.windows.closed, flow.application.starved, flow.application.unread) =
+        (1e6, 0.95, Some(1.0), Some(0.0));
+    (flow.client.turns, flow.server.turns) =
         (Some(Turns { ran: 0.02, waited: 0.01 }), Some(Turns { ran: 0.03, waited: 0.02 }));
     facts
 }
@@ -35,12 +36,12 @@ fn command_that_takes_its_input_slowly_is_named() {
     );
     // TCP remembers the burst that filled the window, and what was lost then.
     let mut facts = slow_command();
-    up(&mut facts).starved = Some(0.0);
+    up(&mut facts).application.starved = Some(0.0);
     sender(&mut facts).resent = 180.0;
     assert_eq!(first(&facts).0, "command_input");
     // After a pause, its congestion window is small again.
     let mut facts = slow_command();
-    up(&mut facts).starved = Some(0.0);
+    up(&mut facts).application.starved = Some(0.0);
     (sender(&mut facts).congestion_window, sender(&mut facts).busy) = (Some(14_480.0), Some(0.2));
     assert_eq!(first(&facts).0, "command_input");
     let evidence = diagnose(&facts).remove(0).evidence.join("; ");
@@ -48,7 +49,7 @@ fn command_that_takes_its_input_slowly_is_named() {
     // Servers without ss and /proc.
     let mut facts = slow_command();
     let flow = up(&mut facts);
-    (flow.unread, flow.server_turns) = (None, None);
+    (flow.application.unread, flow.server.turns) = (None, None);
     assert_eq!(first(&facts).0, "command_input");
 }
 
@@ -61,17 +62,17 @@ fn command_is_not_blamed_for_what_others_hold_up() {
     };
     // The SSH process is busy, or leaves what arrives.
     assert_ne!(
-        cause(|facts| up(facts).server_turns = Some(Turns { ran: 0.4, waited: 0.2 })),
+        cause(|facts| up(facts).server.turns = Some(Turns { ran: 0.4, waited: 0.2 })),
         "command_input"
     );
-    assert_ne!(cause(|facts| up(facts).unread = Some(0.7)), "command_input");
+    assert_ne!(cause(|facts| up(facts).application.unread = Some(0.7)), "command_input");
     // The path or this end holds data back, or the window itself is the limit.
     let held = |facts: &mut Facts| {
-        up(facts).starved = Some(0.5);
+        up(facts).application.starved = Some(0.5);
         sender(facts).congestion_window = Some(60_000.0);
     };
     assert_ne!(cause(held), "command_input");
-    assert_ne!(cause(|facts| up(facts).closed = 0.2), "command_input");
+    assert_ne!(cause(|facts| up(facts).windows.closed = 0.2), "command_input");
     assert_ne!(cause(|facts| sender(facts).loaded_rtt = Some(0.9)), "command_input");
     assert_eq!(cause(|facts| up(facts).rate = 38e6), "ssh_window");
 }
@@ -82,7 +83,8 @@ fn rate_limit_of_what_a_server_receives_is_named() {
         let mut facts = slow_command();
         facts.negotiated.server = "SSH-2.0-Longhaul_0.2.0".to_owned();
         let flow = up(&mut facts);
-        (flow.closed, flow.unread, flow.taken) = (0.0, Some(0.95), Some(2.02e6));
+        (flow.windows.closed, flow.application.unread, flow.application.taken) =
+            (0.0, Some(0.95), Some(2.02e6));
         facts
     };
     let (cause, title) = first(&limited());
@@ -97,15 +99,15 @@ fn rate_limit_of_what_a_server_receives_is_named() {
     };
     // Other servers have no such limit, and a process that is busy or kept from its data is late by that.
     assert_ne!(cause(|facts| facts.negotiated.server = "SSH-2.0-OpenSSH_10.0".to_owned()), "pacing");
-    assert_ne!(cause(|facts| up(facts).server_turns = Some(Turns { ran: 0.3, waited: 0.3 })), "pacing");
-    assert_ne!(cause(|facts| up(facts).server_turns = None), "pacing");
-    assert_ne!(cause(|facts| up(facts).unread = Some(0.3)), "pacing");
+    assert_ne!(cause(|facts| up(facts).server.turns = Some(Turns { ran: 0.3, waited: 0.3 })), "pacing");
+    assert_ne!(cause(|facts| up(facts).server.turns = None), "pacing");
+    assert_ne!(cause(|facts| up(facts).application.unread = Some(0.3)), "pacing");
     let tracer = || Some(Tracer { process: 7, name: "strace".to_owned() });
     let mut traced = limited();
-    up(&mut traced).server_tracer = tracer();
+    up(&mut traced).server.tracer = tracer();
     assert_ne!(first(&traced).0, "pacing");
     let mut quota = limited();
-    up(&mut quota).server_quota = Some(Quota {
+    up(&mut quota).server.quota = Some(Quota {
         group: "/g".to_owned(),
         is_version_2: true,
         limit: [5_000, 100_000],
@@ -122,7 +124,7 @@ fn output_that_fills_the_path_is_not_slow() {
     let starved = || {
         let mut facts = good();
         let flow = facts.throughput.down.flow.as_mut().unwrap();
-        (flow.starved, flow.server_turns) = (Some(0.97), Some(Turns { ran: 0.05, waited: 0.26 }));
+        (flow.application.starved, flow.server.turns) = (Some(0.97), Some(Turns { ran: 0.05, waited: 0.26 }));
         facts
     };
     let named = |facts: &Facts| diagnose(facts).iter().any(|found| found.cause == "command_output");
@@ -141,12 +143,12 @@ fn own_window_is_named_where_few_looks_show_it() {
     let mut facts = good();
     facts.throughput.down.together = Some(3.6e6);
     let flow = facts.throughput.down.flow.as_mut().unwrap();
-    (flow.rate, flow.granted_window, flow.starved) = (1.7e6, Some(262_144.0), Some(0.86));
-    flow.server_turns = Some(Turns { ran: 0.01, waited: 0.02 });
+    (flow.rate, flow.windows.granted, flow.application.starved) = (1.7e6, Some(262_144.0), Some(0.86));
+    flow.server.turns = Some(Turns { ran: 0.01, waited: 0.02 });
     // 262 kB in each round trip of 50 ms are 5.2 MB/s: over twice the time, it is the limit.
     facts.path.pings = vec![0.12];
     for flow in [&mut facts.throughput.up.flow, &mut facts.throughput.down.flow].into_iter().flatten() {
-        flow.least_rtt = Some(0.12);
+        flow.tcp.least_rtt = Some(0.12);
     }
     let found = diagnose(&facts);
     let window = found.iter().find(|found| found.cause == "ssh_window");

@@ -250,12 +250,12 @@ impl Instruments for Virtual {
             return Ok(vec![Flow { rate: 0.0, samples: 0, failure, ..Flow::default() }]);
         }
         (flow.rate, flow.seconds) = (each, seconds);
-        flow.mark =
+        flow.packets.mark =
             (transfer.direction == Direction::Down && transfer.carrier == Carrier::Command).then_some(0x48);
-        let sender = flow.sender.as_mut().unwrap();
+        let sender = flow.tcp.sender.as_mut().unwrap();
         (sender.resent, sender.segments) = (self.resent, each * seconds / 1448.0);
         sender.loaded_rtt = Some(self.round_trip * 1.1);
-        flow.least_rtt = Some(self.round_trip);
+        flow.tcp.least_rtt = Some(self.round_trip);
         Ok(connections.iter().map(|_| flow.clone()).collect())
     }
 

@@ -271,7 +271,7 @@ fn middlebox_is_not_taken_for_a_full_send_buffer() {
     let address = "10.0.0.2:22".parse().unwrap();
     facts.path.reached = Some(Reached { address, connect: 0.001, refused: 0, tried: Vec::new() });
     facts.path.pings = vec![0.08; 20];
-    up(&mut facts).least_rtt = Some(0.001);
+    up(&mut facts).tcp.least_rtt = Some(0.001);
     sender(&mut facts).send_buffer = Some(0.9);
     facts.throughput.up.together = Some(40e6);
     assert!((facts.round_trip() - 0.08).abs() < 1e-9);
@@ -293,7 +293,7 @@ fn relay_in_front_of_the_server_is_no_buffer_of_this_machine() {
     let down = facts.throughput.down.flow.as_mut().unwrap();
     down.rate = 1.9e6;
     facts.throughput.down.together = Some(7.7e6);
-    let sender = down.sender.as_mut().unwrap();
+    let sender = down.tcp.sender.as_mut().unwrap();
     (sender.receive_window, sender.window, sender.loaded_rtt) = (Some(0.99), Some(74_400.0), Some(0.0009));
     let found = diagnose(&facts);
     assert!(found.iter().all(|finding| finding.cause == "middlebox"), "{found:?}");
@@ -302,7 +302,7 @@ fn relay_in_front_of_the_server_is_no_buffer_of_this_machine() {
         "{found:?}"
     );
     // The same window of a connection that reaches this machine is a buffer.
-    facts.throughput.down.flow.as_mut().unwrap().sender.as_mut().unwrap().loaded_rtt = Some(0.041);
+    facts.throughput.down.flow.as_mut().unwrap().tcp.sender.as_mut().unwrap().loaded_rtt = Some(0.041);
     assert_eq!(first(&facts).0, "receive_buffer");
 }
 
@@ -338,7 +338,7 @@ fn way_that_limits_is_told_by_the_jump_host_alone() {
     // Where segments are lost on the way to it, two rates that differ tell nothing.
     facts.jump_host = jump_host(60e6);
     for flow in facts.jump_host.iter_mut().flat_map(|found| [&mut found.up, &mut found.down]) {
-        flow.as_mut().unwrap().sender.as_mut().unwrap().resent = 60.0;
+        flow.as_mut().unwrap().tcp.sender.as_mut().unwrap().resent = 60.0;
     }
     assert!(diagnose(&facts).iter().all(|found| found.cause == "path"));
     facts.jump_host = unclear;
