@@ -2,11 +2,13 @@
 
 mod bulk;
 mod comparison;
+mod pings;
+mod samples;
 mod shared;
+mod timer;
 mod watch;
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +17,8 @@ use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptio
 use lh_wire::Writer as _;
 
 use self::bulk::Bulk;
+use self::pings::Pings;
+use self::samples::Samples;
 use self::shared::{RANDOM, Shared};
 pub(crate) use self::watch::LATE;
 use self::watch::{FIRST_ANSWER, Phase, Watch};
@@ -69,20 +73,14 @@ impl Remote {
             data: task.data,
             phase: Phase::Data,
             ends: begun + task.limit,
-            sample: task.sample.map(|every| (every, begun)),
-            ping: task.ping.map(|every| (every, begun)),
-            pings: VecDeque::new(),
-            stale_pings: self.answers.pending,
-            pings_left: None,
-            asks: asks && task.sample.is_some(),
-            asked: false,
-            rate_limit: self.options.rate_limit,
+            samples: Samples::new(task.sample, begun, asks, self.options.rate_limit),
+            pings: Pings::beside_data(task.ping, begun, self.answers.pending),
             hold: task.hold.map(|hold| (hold, begun)),
             comparison: task.comparison,
             ends_with_data,
         };
         let result = self.client.run(&mut control);
-        let (stale, waiting) = (control.stale_pings, control.pings.len());
+        let (stale, waiting) = control.pings.unanswered();
         drop(control);
         let mut shown = std::mem::take(&mut shared.borrow_mut().shown);
         self.note_answers(stale, waiting, &shown);
@@ -149,20 +147,14 @@ impl Remote {
             data: Data::Keep,
             phase: Phase::Data,
             ends: begun + limit,
-            sample: None,
-            ping: every.map(|every| (every, begun)),
-            pings: VecDeque::new(),
-            stale_pings: self.answers.pending,
-            pings_left: Some(count),
-            asks: false,
-            asked: false,
-            rate_limit: None,
+            samples: Samples::default(),
+            pings: Pings::alone(every, begun, self.answers.pending, count),
             hold: None,
             comparison: None,
             ends_with_data: false,
         };
         let result = self.client.run(&mut control);
-        let (stale, waiting) = (control.stale_pings, control.pings.len());
+        let (stale, waiting) = control.pings.unanswered();
         drop(control);
         let shown = std::mem::take(&mut shared.borrow_mut().shown);
         self.note_answers(stale, waiting, &shown);

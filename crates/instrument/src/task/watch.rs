@@ -1,7 +1,6 @@
 //! The control of a task: takes samples, and ends the data in time.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +11,8 @@ use lh_metrics::{Counters, Point, REQUEST, Sample, Source};
 use lh_wire::Reader;
 
 use super::comparison::Comparison;
+use super::pings::Pings;
+use super::samples::Samples;
 use super::shared::{Data, Hold, Shared};
 
 /// A request that no server knows, so that each answers it with a failure. The driver takes the answers to
@@ -44,17 +45,8 @@ pub(super) struct Watch {
     pub(super) phase: Phase,
     /// End of the phase.
     pub(super) ends: Instant,
-    pub(super) sample: Option<(Duration, Instant)>,
-    pub(super) ping: Option<(Duration, Instant)>,
-    /// When unanswered pings were sent.
-    pub(super) pings: VecDeque<Instant>,
-    /// Answers that are still to come to messages of the task before.
-    pub(super) stale_pings: usize,
-    /// Answers to wait for, where pings are all there is.
-    pub(super) pings_left: Option<usize>,
-    pub(super) asks: bool,
-    pub(super) asked: bool,
-    pub(super) rate_limit: Option<u64>,
+    pub(super) samples: Samples,
+    pub(super) pings: Pings,
     /// Reason for holding a command, and the time of the next query.
     pub(super) hold: Option<(Hold, Instant)>,
     /// Comparison that ends the data early, and the number of this connection in it.
@@ -84,14 +76,13 @@ impl Watch {
             counters,
             tcp: cx.tcp_info(),
             congestion_control: cx.congestion_control(),
-            rate_limit: self.rate_limit,
+            rate_limit: self.samples.rate_limit,
         };
         let sample = Sample::of(source).0;
         let seconds = self.begun.elapsed().as_secs_f64();
         self.compare(&sample, seconds);
         self.shared.borrow_mut().shown.local.push(Point { seconds, sample });
-        if self.asks && !self.asked {
-            self.asked = true;
+        if self.samples.ask() {
             cx.global_request(REQUEST, true, b"");
         }
     }
@@ -162,37 +153,30 @@ impl Control for Watch {
                 let from = shared.ready.unwrap_or(0.0);
                 shared.shown.data.get_or_insert((from, now));
                 drop(shared);
-                if self.sample.is_some() {
+                if self.samples.are_taken() {
                     self.take_sample(cx);
                 }
                 cx.stop(0);
             }
             ControlEvent::GlobalReply { name, .. } if name == PING => {
-                if self.stale_pings > 0 {
-                    self.stale_pings -= 1;
-                    return;
-                }
-                let Some(sent) = self.pings.pop_front() else { return };
+                let Some(sent) = self.pings.on_answer() else { return };
                 let took = sent.elapsed().as_secs_f64();
                 let at = sent.saturating_duration_since(self.begun).as_secs_f64();
                 self.shared.borrow_mut().shown.pings.push((at, took));
-                if let Some(left) = &mut self.pings_left {
+                if self.pings.are_alone() {
                     self.ends = self.begun + GRACE;
-                    *left = left.saturating_sub(1);
-                    if *left == 0 {
-                        cx.stop(0);
-                    }
+                }
+                if self.pings.are_complete() {
+                    cx.stop(0);
                 }
             }
             ControlEvent::GlobalReply { name, ok, fields } if name == REQUEST => {
-                self.asked = false;
-                let sample = Reader::new(&fields).string().ok().map(lh_metrics::read_answer);
-                match sample {
-                    Some(Ok(sample)) if ok => {
-                        let seconds = self.begun.elapsed().as_secs_f64();
-                        self.shared.borrow_mut().shown.remote.push(Point { seconds, sample });
-                    }
-                    _ => self.asks = false,
+                let answer = Reader::new(&fields).string().ok().map(lh_metrics::read_answer);
+                let sample = answer.and_then(Result::ok).filter(|_| ok);
+                self.samples.on_answer(sample.is_some());
+                if let Some(sample) = sample {
+                    let seconds = self.begun.elapsed().as_secs_f64();
+                    self.shared.borrow_mut().shown.remote.push(Point { seconds, sample });
                 }
             }
             event => answer_by_default(event, cx),
@@ -200,28 +184,18 @@ impl Control for Watch {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let due = [self.sample, self.ping].map(|each| each.map(|(_, due)| due));
+        let due = [self.samples.due(), self.pings.due()];
         let held = self.hold.as_ref().map(|(_, due)| *due);
         due.into_iter().flatten().chain(held).chain([self.phase_end()]).min()
     }
 
     fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
         let now = cx.now();
-        if let Some((every, due)) = self.sample
-            && due <= now
-        {
-            self.sample = Some((every, now + every));
+        if self.samples.take(now) {
             self.take_sample(cx);
         }
-        if let Some((every, due)) = self.ping
-            && due <= now
-        {
-            self.ping = Some((every, now + every));
-            // One at a time where only pings are sent; under load a few, so that a full queue is seen.
-            if self.pings.len() < if self.pings_left.is_some() { 1 } else { 4 } {
-                self.pings.push_back(Instant::now());
-                cx.global_request(PING, true, b"");
-            }
+        if self.pings.send(now) {
+            cx.global_request(PING, true, b"");
         }
         let is_ready = self.shared.borrow().ready.is_some();
         if let Some((hold, due)) = &mut self.hold
@@ -245,7 +219,7 @@ impl Control for Watch {
                 }
                 _ => {
                     let mut shared = self.shared.borrow_mut();
-                    if self.pings_left.is_none() {
+                    if !self.pings.are_alone() {
                         shared.shown.failure.get_or_insert_with(|| LATE.to_owned());
                     }
                     drop(shared);
