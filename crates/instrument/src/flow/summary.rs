@@ -213,3 +213,6 @@ fn share(points: &[&Point], value: impl Fn(&Point) -> Option<u64>) -> Option<f64
     (time > 0.0).then_some(())?;
     Some(value(last)?.saturating_sub(value(first)?) as f64 / 1e6 / time)
 }
+
+#[cfg(test)]
+mod tests;
