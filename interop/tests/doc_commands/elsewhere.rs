@@ -63,6 +63,7 @@ pub(crate) const ELSEWHERE: &[(&str, &[Row])] = &[
             ("longhaul bench user@host", Test(BENCH, "bench_measures_and_leaves_nothing_behind")),
             ("longhaul bench --quick user@host", Test(BENCH, "quick_bench_has_rounds_of_its_main_rows")),
             ("longhaul bench --peer", Test(BENCH, "bench_measures_and_leaves_nothing_behind")),
+            ("longhaul bench --time", Test(BENCH, "bench_takes_the_time_that_it_is_given")),
             ("longhaul bench --json", Test(BENCH, "bench_measures_and_leaves_nothing_behind")),
             ("longhaul bench --hosts", Test(BENCH, "bench_draws_a_matrix_of_a_list")),
         ],
