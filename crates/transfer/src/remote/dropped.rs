@@ -42,8 +42,8 @@ impl Remote {
         if self.awaits_version && !self.ready && !self.lost() {
             return self.silence.look_for_version(self.version_timeout, timeout, now);
         }
-        // A server that stands still takes no more requests. One that takes them is not silent, however long a
-        // slow path needs for them.
+        // A server that stands still takes no more requests. One that takes them is not silent, however long
+        // a slow path needs for them.
         if self.outgoing.take_progress() && !self.outgoing.is_empty() {
             self.silence.answered(now);
         }
