@@ -32,7 +32,7 @@ fn write_trees(lab: &Lab) {
         write_tree(&lab.path(top), prefix);
     }
     // They are other files by their time.
-    lab.sh("find tree -name 1 -exec touch -d 2001-01-01 {} +").ok("touch");
+    lab.sh("find tree -name 01 -exec touch -d 2001-01-01 {} +").ok("touch");
 }
 
 /// The targets of a dry run's events of this kind, in their order.
