@@ -2,6 +2,7 @@
 
 pub(crate) mod listing;
 pub(crate) mod order;
+mod position;
 pub(crate) mod target;
 pub(crate) mod target_listing;
 pub(crate) mod twin_copies;
@@ -15,10 +16,10 @@ use crate::item::{Item, TargetEntry};
 use crate::seen::SeenNames;
 use crate::sync::same::same_time;
 use crate::task::preserve::Preserved;
+use crate::tree::position::Position;
 pub use crate::tree::target::MAX_LISTS;
 use crate::tree::target::{Comparing, TargetList};
 use crate::tree::twins::CaseCollisions;
-use crate::turn::Place;
 
 /// A directory being copied.
 #[derive(Debug)]
@@ -44,16 +45,6 @@ pub(crate) struct Dir {
     pub(crate) preserved: Preserved,
     /// Something in the target was made or removed.
     pub(crate) touched: bool,
-}
-
-/// How far a directory is, where trees are started in the order of their paths ([`order`]).
-#[derive(Debug, Default)]
-pub(crate) struct Position {
-    pub(crate) place: Place,
-    /// Entries that were started.
-    pub(crate) begun: u32,
-    /// Of its entries only directories are left to be started.
-    pub(crate) only_subdirs: bool,
 }
 
 /// Entries of a directory that are not started.
@@ -182,8 +173,7 @@ impl Dir {
     pub(crate) fn abandon(&mut self) {
         self.failed = true;
         self.listing.complete = true;
-        self.unstarted.files.clear();
-        self.unstarted.subdirs.clear();
+        self.unstarted = Unstarted::default();
         self.listing.twins = CaseCollisions::default();
         self.at_target.comparing = None;
     }

@@ -21,34 +21,6 @@ fn class_of(item: &Item, keeps_links: bool) -> Class {
 }
 
 impl Dir {
-    /// Place of an entry that is started now.
-    fn next_place(&mut self, class: Class) -> Place {
-        self.position.begun += 1;
-        self.place_of(class, self.position.begun)
-    }
-
-    fn place_of(&self, class: Class, begun: u32) -> Place {
-        let mut place = self.position.place.clone();
-        place.push(class.number(begun));
-        place
-    }
-
-    /// Where it is in the walk.
-    fn position(&self) -> Place {
-        match self.position.only_subdirs {
-            true => self.place_of(Class::End, 0),
-            false => self.position.place.clone(),
-        }
-    }
-
-    /// Nothing that is started from now on comes before this place.
-    fn next(&self) -> Place {
-        self.place_of(
-            if self.position.only_subdirs { Class::Dir } else { Class::File },
-            self.position.begun + 1,
-        )
-    }
-
     /// Everything in it is listed and compared, and its files are started.
     fn has_only_subdirs(&self) -> bool {
         let listed = self.listing.complete && self.listing.in_flight == 0;
@@ -64,10 +36,10 @@ impl Tree {
 
     /// The directory is begun: what is in it waits to be started.
     pub(crate) fn enter_walk(&mut self, key: Key) {
-        let at = match (&self.order, self.dirs.get(key).map(Dir::position)) {
-            (Some(_), Some(own)) => self
-                .walk
-                .partition_point(|&other| self.dirs.get(other).is_some_and(|other| other.position() > own)),
+        let at = match (&self.order, self.dirs.get(key).map(|dir| dir.position.in_walk())) {
+            (Some(_), Some(own)) => self.walk.partition_point(|&other| {
+                self.dirs.get(other).is_some_and(|other| other.position.in_walk() > own)
+            }),
             _ => self.walk.len(),
         };
         self.walk.insert(at, key);
@@ -95,7 +67,7 @@ impl Tree {
     /// Returns a place that nothing comes before that is started from now on, or not decided; none when there
     /// is nothing.
     pub(crate) fn front(&mut self) -> Option<Place> {
-        let next = self.first_dir().and_then(|key| self.dirs.get(key)).map(Dir::next);
+        let next = self.first_dir().and_then(|key| self.dirs.get(key)).map(|dir| dir.position.next());
         let held = self.order.as_mut().and_then(Order::first).cloned();
         match (next, held) {
             (Some(next), Some(held)) => Some(next.min(held)),
@@ -106,7 +78,7 @@ impl Tree {
     /// [`Tree::first_dir`], unless an earlier item is not decided.
     fn front_dir(&mut self) -> Option<Key> {
         let key = self.first_dir()?;
-        let next = self.dirs.get(key)?.next();
+        let next = self.dirs.get(key)?.position.next();
         self.order.as_mut()?.first().is_none_or(|held| *held > next).then_some(key)
     }
 
@@ -173,7 +145,7 @@ impl Tree {
         let Some(order) = &mut self.order else { return item };
         let class = class_of(&item, order.keeps_links);
         let place = match item.parent.and_then(|key| self.dirs.get_mut(key)) {
-            Some(dir) => dir.next_place(class),
+            Some(dir) => dir.position.next_place(class),
             None => {
                 order.tops += 1;
                 vec![u64::from(order.tops)]
