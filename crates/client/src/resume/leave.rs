@@ -127,16 +127,15 @@ impl Resuming {
         self.logger.say(LogLevel::Verbose, "connecting again to end the session");
         let commands = Commands::detached();
         let options = Options { commands: Some(commands.clone()), ..self.options.clone() };
-        let mut left = self.claim_and_leave(&options, received, &mut present, deadline);
-        // The network that has taken the connection may refuse the first attempts as well.
-        let mut next = Instant::now() + NEXT_ATTEMPT;
-        while !user_waits
-            && left.as_ref().is_err_and(|why| !present.may_deliver && why.is_of_path())
-            && waits_until(next, deadline)
-        {
-            next = Instant::now() + NEXT_ATTEMPT;
-            left = self.claim_and_leave(&options, received, &mut present, deadline);
-        }
+        let left = loop {
+            let next = Instant::now() + NEXT_ATTEMPT;
+            let left = self.claim_and_leave(&options, received, &mut present, deadline);
+            // The network that has taken the connection may refuse the first attempts as well.
+            let may_arrive = left.as_ref().is_err_and(|why| !present.may_deliver && why.is_of_path());
+            if user_waits || !may_arrive || !waits_until(next, deadline) {
+                break left;
+            }
+        };
         // The thread that has started a command may still wait for it.
         commands.hang_up();
         if let Err(why) = left {
