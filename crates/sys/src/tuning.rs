@@ -122,8 +122,9 @@ pub fn bound_receive_buffer(socket: impl AsFd, bytes: u32) -> bool {
     }
     let size = bytes as usize;
     let permits = || {
-        let text = std::fs::read_to_string("/proc/sys/net/core/rmem_max").ok();
-        text.and_then(|text| text.trim().parse::<usize>().ok()).is_some_and(|most| size <= most)
+        setting("core/rmem_max")
+            .and_then(|most| most.trim().parse().ok())
+            .is_some_and(|most: usize| size <= most)
     };
     // A size that the system cuts would end the growth of a buffer that is too small.
     let is_set = sockopt::set_socket_recv_buffer_size_force(&socket, size).is_ok()
@@ -234,11 +235,13 @@ pub fn congestion_control(socket: impl AsFd) -> Option<String> {
 /// Largest receive and send buffer that the kernel's autotuning gives a TCP socket, bytes: the third number
 /// of `net.ipv4.tcp_rmem` and of `net.ipv4.tcp_wmem`. `None` where /proc cannot be read.
 pub fn buffer_limits() -> (Option<u64>, Option<u64>) {
-    let third = |name: &str| {
-        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
-        text.split_whitespace().nth(2)?.parse().ok()
-    };
-    (third("tcp_rmem"), third("tcp_wmem"))
+    let third = |name| setting(name)?.split_whitespace().nth(2)?.parse().ok();
+    (third("ipv4/tcp_rmem"), third("ipv4/tcp_wmem"))
+}
+
+/// Reads a network setting of the kernel, such as `core/rmem_max`. `None` where /proc cannot be read.
+fn setting(name: &str) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/sys/net/{name}")).ok()
 }
 
 /// Replaces a pacing congestion control on a TCP connection within this machine.
