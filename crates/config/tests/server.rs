@@ -558,7 +558,7 @@ fn a_quoted_equals_sign_belongs_to_the_argument() {
     );
 }
 
-/// sshd takes a blank for a part of the name: `DenyUsers *@"a, b"` refuses nobody from `b`. Whether an
+/// sshd takes a blank for a part of the name: `DenyUsers *@"a, b"` refuses no user from `b`. Whether an
 /// exception counts must not depend on it either, so the line is an error.
 #[test]
 fn blanks_in_lists_of_hosts_are_errors() {

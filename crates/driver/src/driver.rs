@@ -43,17 +43,17 @@ const LONG_PATH: Duration = Duration::from_millis(5);
 
 /// Receive space requested from the kernel on a long path from the beginning, bytes: the first window of a
 /// channel.
-const FIRST_ROOM: u32 = WindowPolicy::BULK.initial;
+const FIRST_SPACE: u32 = WindowPolicy::BULK.initial;
 
 /// Time of a limited rate for which the kernel has receive space from the beginning. A limited connection
 /// leaves its data there: a keystroke waits behind them.
-const LIMITED_ROOM: Duration = Duration::from_millis(250);
+const LIMITED_TIME: Duration = Duration::from_millis(250);
 
 /// Receive space to request for a connection whose input may be limited, bytes. The kernel enlarges it where
 /// the rate needs more in a round trip.
-fn first_room(limit: Option<&InputLimit>) -> u32 {
-    let wanted = limit.map_or(u64::MAX, |limit| limit.bytes_in(LIMITED_ROOM));
-    u32::try_from(wanted).unwrap_or(u32::MAX).min(FIRST_ROOM)
+fn first_space(limit: Option<&InputLimit>) -> u32 {
+    let wanted = limit.map_or(u64::MAX, |limit| limit.bytes_in(LIMITED_TIME));
+    u32::try_from(wanted).unwrap_or(u32::MAX).min(FIRST_SPACE)
 }
 
 /// Upper limit of the growth of all windows of a connection, bytes, from the machine's `available` memory.
@@ -89,7 +89,7 @@ impl Driver {
         }
         if is_long {
             // On failure the kernel's own buffer size is used.
-            let _ = lh_sys::tuning::make_room(link.stream().read_fd(), first_room(link.input_limit()));
+            let _ = lh_sys::tuning::make_room(link.stream().read_fd(), first_space(link.input_limit()));
         }
         let mut driver = Self {
             core: Core::new(link, connection),
@@ -436,12 +436,12 @@ mod tests {
 
     #[test]
     fn limited_input_gets_receive_space_by_its_rate() {
-        let room = |rate| first_room(Some(&InputLimit::new(rate, rate / 10, Instant::now())));
-        assert_eq!(first_room(None), FIRST_ROOM);
-        assert_eq!(room(250_000), 62_500, "2 Mbit/s");
-        assert_eq!(room(2_000_000), 500_000, "16 Mbit/s");
+        let space = |rate| first_space(Some(&InputLimit::new(rate, rate / 10, Instant::now())));
+        assert_eq!(first_space(None), FIRST_SPACE);
+        assert_eq!(space(250_000), 62_500, "2 Mbit/s");
+        assert_eq!(space(2_000_000), 500_000, "16 Mbit/s");
         // More than a path of 100 ms holds at this rate.
-        assert_eq!(room(10_000_000), FIRST_ROOM, "80 Mbit/s");
-        assert_eq!(room(u64::MAX), FIRST_ROOM);
+        assert_eq!(space(10_000_000), FIRST_SPACE, "80 Mbit/s");
+        assert_eq!(space(u64::MAX), FIRST_SPACE);
     }
 }

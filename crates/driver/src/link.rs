@@ -348,8 +348,8 @@ impl Link {
         }
         let most = self.input_limit.as_ref().map_or(usize::MAX, InputLimit::most_at_once);
         let space = self.transport.recv_space();
-        let room = space.len().min(most);
-        match self.stream.read(space.get_mut(..room).unwrap_or_default()) {
+        let size = space.len().min(most);
+        match self.stream.read(space.get_mut(..size).unwrap_or_default()) {
             Ok(0) => {
                 self.read_ended = true;
                 self.transport.received_eof();
@@ -360,7 +360,7 @@ impl Link {
                 if let Some(limit) = &mut self.input_limit {
                     self.paused_until = limit.received(n, Instant::now());
                 }
-                Ok(n == room)
+                Ok(n == size)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
             Err(source) => Err(self.io_failed(source)),

@@ -13,8 +13,7 @@ use lh_auth::server::TicketAttempt;
 use lh_crypto::PublicKey;
 
 use super::Monitor;
-use super::candidate::Candidate;
-use super::candidate::Joined;
+use super::candidate::{Candidate, Joined};
 use super::stage::{Stage, Unexpected};
 use super::ticket_state::Joining;
 use crate::hosts::shown_endpoint;
