@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::workspace::{Outcome, call, cargo, host, overrides, root, target_dir};
+use crate::workspace::{Outcome, UNOPTIMISED, call, cargo, host, overrides, root, target_dir};
 
 /// Parts of the workspace, besides its lock file.
 const PARTS: [&str; 8] = ["Cargo.toml", "bench", "bins", "campaign", "crates", "fuzz", "interop", "xtask"];
@@ -36,7 +36,7 @@ pub(crate) fn check() -> Outcome {
         return Ok(());
     }
     let mut check = there(&["check", "--locked", "--workspace"]);
-    call(check.args(overrides(&workspace, &host()?)?).env("CARGO_TARGET_DIR", &target))
+    call(check.args(UNOPTIMISED).args(overrides(&workspace, &host()?)?).env("CARGO_TARGET_DIR", &target))
 }
 
 fn link(workspace: &Path) -> std::io::Result<()> {

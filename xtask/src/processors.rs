@@ -1,7 +1,7 @@
 //! Other processors: checks that the programs still compile for 64-bit ARM.
 
 use crate::disk::OTHER_TARGETS;
-use crate::workspace::{Outcome, add_library, call, cargo, overrides, root, target_dir};
+use crate::workspace::{Outcome, UNOPTIMISED, add_library, call, cargo, overrides, root, target_dir};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
@@ -14,5 +14,11 @@ pub(crate) fn check() -> Outcome {
     // PAM and Kerberos need libraries of the target processor.
     let check = ["check", "--locked", "--workspace", "--bins", "--exclude", "xtask", "--target", TARGET];
     let target = target_dir().join(OTHER_TARGETS);
-    call(cargo().args(check).args(overrides(&root(), TARGET)?).env("CARGO_TARGET_DIR", target))
+    call(
+        cargo()
+            .args(check)
+            .args(UNOPTIMISED)
+            .args(overrides(&root(), TARGET)?)
+            .env("CARGO_TARGET_DIR", target),
+    )
 }

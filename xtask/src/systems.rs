@@ -1,7 +1,7 @@
 //! Other systems: checks that the client programs still compile for macOS and FreeBSD.
 
 use crate::disk::OTHER_TARGETS;
-use crate::workspace::{Outcome, add_library, call, cargo, overrides, root, target_dir};
+use crate::workspace::{Outcome, UNOPTIMISED, add_library, call, cargo, overrides, root, target_dir};
 
 const TARGETS: [&str; 2] = ["x86_64-apple-darwin", "x86_64-unknown-freebsd"];
 
@@ -26,7 +26,7 @@ pub(crate) fn check() -> Outcome {
             continue;
         }
         let mut check = cargo();
-        check.args(["check", "--locked", "--target", target]);
+        check.args(["check", "--locked", "--target", target]).args(UNOPTIMISED);
         check.args(overrides(&root(), target)?);
         check.args(PROGRAMS.iter().flat_map(|program| ["-p", program]));
         check.env("CARGO_TARGET_DIR", target_dir().join(OTHER_TARGETS)).env("RUSTFLAGS", "-Dwarnings");
