@@ -4,11 +4,11 @@ export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 fail() { echo "FAILED: $*" >&2; exit 1; }
 step() { echo "--- $*"; }
 
-# All files with their contents, apart from what dpkg, apt and the programs of users keep for themselves.
+# All files with their contents, apart from what dpkg, apt, rpm and the programs of users keep for themselves.
 files() {
     for action in '-printf %y:%m:%U:%G:%p:%l\n' '-type f -exec sha256sum {} +'; do
         find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /packages -o -path /home \
-            -o -path /root -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/log -o -path /var/cache -o -path /run \
+            -o -path /root -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/lib/rpm -o -path /var/log -o -path /var/cache -o -path /run \
             -o -path '/etc/*-' -o -path '/etc/.pwd.lock' \) -prune -o $action
     done | sort
 }

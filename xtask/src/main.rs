@@ -59,7 +59,7 @@ usage: cargo xtask <command>
   docs [--out DIR]
             write manual pages and shell completions from the tables of flags and keywords
             (default: target/docs)
-  dist [--static | --check-reproducible | --test]
+  dist [--static | --check-reproducible | --test [SUITE]]
             build the packages into target/dist: .deb, .rpm, a tarball for a home directory, debug symbols,
             bill of materials, licences, checksums, and static programs and container images where this
             machine can build them. --static makes only those, or says what is missing;

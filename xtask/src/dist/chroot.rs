@@ -47,8 +47,9 @@ const SYSTEMS: [System; 4] = [
     },
 ];
 
-/// `cargo xtask dist --test`
-pub(super) fn test(source: &Source) -> Outcome {
+/// `cargo xtask dist --test [SUITE]`: tests the packages in systems of this release of Debian (for example,
+/// "trixie"), or of the machine's own release.
+pub(super) fn test(source: &Source, suite: Option<&str>) -> Outcome {
     if !lh_interop::is_root() {
         println!("SKIPPED dist: only root can install packages");
         return Ok(());
@@ -62,7 +63,12 @@ pub(super) fn test(source: &Source) -> Outcome {
     check(source)?;
     signing::test(source)?;
     for system in &SYSTEMS {
-        install(source, system, &archive(system.name, &format!("{BARE}{}", system.more))?)?;
+        let include = format!("{BARE}{}", system.more);
+        let archive = match suite {
+            None => own_archive(system.name, &include)?,
+            Some(suite) => archive(&format!("{}-{suite}", system.name), &include, suite, &[])?,
+        };
+        install(source, system, &archive)?;
     }
     for platform in ["x86_64-linux", "x86_64-linux-static"] {
         home(source, platform)?;
@@ -105,23 +111,26 @@ fn check(source: &Source) -> Outcome {
     Ok(())
 }
 
-/// Returns the archive of a new system, and creates it if it is missing.
-fn archive(name: &str, include: &str) -> Result<PathBuf, String> {
+/// Returns the archive of a new system with this machine's release and mirrors.
+fn own_archive(name: &str, include: &str) -> Result<PathBuf, String> {
+    let release = fs::read_to_string("/etc/os-release").map_err(failed(Path::new("/etc/os-release")))?;
+    let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    let mut mirrors = vec!["/etc/apt/sources.list", "/etc/apt/sources.list.d/debian.sources"];
+    mirrors.retain(|path| Path::new(path).exists());
+    archive(name, include, suite.unwrap_or("stable"), &mirrors)
+}
+
+/// Returns the archive of a new system, and creates it if it is missing. Without `mirrors`, Debian's are
+/// used.
+fn archive(name: &str, include: &str, suite: &str, mirrors: &[&str]) -> Result<PathBuf, String> {
     let directory = target_dir().join("dist-test");
     fs::create_dir_all(&directory).map_err(failed(&directory))?;
     let file = directory.join(format!("{name}.tar"));
     if !file.exists() {
-        let release = fs::read_to_string("/etc/os-release").map_err(failed(Path::new("/etc/os-release")))?;
-        let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
         let partial = directory.join(format!("{name}.partial.tar"));
         let mut command = Command::new("mmdebstrap");
         command.args(["--quiet", "--mode=root", "--variant=minbase", "--include", include]);
-        command.args(["--aptopt=APT::Install-Recommends \"false\"", suite.unwrap_or("stable")]).arg(&partial);
-        command.args(
-            ["/etc/apt/sources.list", "/etc/apt/sources.list.d/debian.sources"]
-                .iter()
-                .filter(|path| Path::new(path).exists()),
-        );
+        command.args(["--aptopt=APT::Install-Recommends \"false\"", suite]).arg(&partial).args(mirrors);
         call(&mut command)?;
         fs::rename(&partial, &file).map_err(failed(&partial))?;
     }
@@ -161,13 +170,15 @@ fn install(source: &Source, system: &System, archive: &Path) -> Outcome {
     if system.name == SYSTEMD {
         return boot(&tests.join("boot_systemd.sh"), root.path(), system.script);
     }
-    // The network, processes and mounts of this machine are not visible inside.
-    let inside = "ip link set lo up && mount -t proc proc \"$0/proc\" && mount -t tmpfs -o mode=755 dev \"$0/dev\" \
+    // The network, processes and mounts of this machine are not visible inside. rpm 4.20 runs the packages'
+    // scripts in a mount namespace of their own: the root must be a mount point, and must not be below this
+    // machine's root, or `/proc/PID/exe` has other names there.
+    let inside = "ip link set lo up && mount --bind \"$0\" \"$0\" && mount -t proc proc \"$0/proc\" && mount -t tmpfs -o mode=755 dev \"$0/dev\" \
          && mkdir \"$0/dev/pts\" && mount -t devpts -o newinstance,ptmxmode=0666 devpts \"$0/dev/pts\" \
          && ln -s pts/ptmx \"$0/dev/ptmx\" && ln -s /proc/self/fd \"$0/dev/fd\" \
          && for node in null:3 zero:5 full:7 random:8 urandom:9; do \
             mknod -m 666 \"$0/dev/${node%:*}\" c 1 \"${node#*:}\"; done \
-         && exec chroot \"$0\" sh \"/packages/$1\" \"$2\"";
+         && cd \"$0\" && pivot_root . . && umount -l . && exec chroot . sh \"/packages/$1\" \"$2\"";
     let namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child"];
     let mut command = Command::new("unshare");
     command.args(namespaces).args(["sh", "-ec", inside]).arg(root.path());

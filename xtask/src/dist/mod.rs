@@ -28,13 +28,13 @@ pub(crate) use self::emulated::test_debug as emulated_test;
 use self::source::Source;
 use crate::workspace::{Outcome, target_dir};
 
-const USAGE: &str = "usage: cargo xtask dist [--static | --check-reproducible | --test]";
+const USAGE: &str = "usage: cargo xtask dist [--static | --check-reproducible | --test [SUITE]]";
 
 /// Tests the packages in CI, with the existing programs of the release build.
 pub(crate) fn short_test() -> Outcome {
     let here = Source::here()?;
     let built = target_dir().join("release");
-    chroot::test(&Source { out: here.build.join("short"), built: Some(built), ..here })
+    chroot::test(&Source { out: here.build.join("short"), built: Some(built), ..here }, None)
 }
 
 /// `cargo xtask dist`
@@ -44,7 +44,8 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         [] => make::make(&Source::here()?).map(drop),
         ["--static"] => make::make_static(&Source::here()?),
         ["--check-reproducible"] => reproducible::check(),
-        ["--test"] => chroot::test(&Source::here()?),
+        ["--test"] => chroot::test(&Source::here()?, None),
+        ["--test", suite] => chroot::test(&Source::here()?, Some(suite)),
         _ => Err(USAGE.to_owned()),
     }
 }
