@@ -51,7 +51,7 @@ usage: cargo xtask <command>
   test [--quick] [--only STEP[,STEP…]]
             everything CI runs; as root it installs the Debian packages it needs. --quick: the checks
             of the sources and the tests that need no other programs, in a few minutes; `--only ?` names all steps,
-            also doctor, properties and emulated (a build for 64-bit ARM under qemu), which run only by name
+            also doctor and properties, which run only by name
   peers     install the programs of other people that the tests talk to (as root)
   compat [--check] [--uncovered]
             write the tables of docs/compat.md and docs/compat-tests.md from the code (or check that they

@@ -113,6 +113,7 @@ const ANY: &[(&str, &str)] = &[
     ("npm", "npm"),
     ("javac", "default-jdk-headless"),
     ("mvn", "maven"),
+    ("qemu-aarch64", "qemu-user"),
 ];
 
 /// npm packages, with the version for which the tests were written.

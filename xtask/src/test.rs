@@ -32,6 +32,7 @@ const STEPS: &[Step] = &[
     ("miri", miri::check),
     ("deny", deny),
     ("build", || build_release().and_then(|bins| names::link(&bins)).map(drop)),
+    (NEEDS_EARLY, crate::dist::emulated_test),
     ("unit", unit),
     ("tests", tests),
     ("site", || crate::site::run(&[])),
@@ -49,9 +50,12 @@ const STEPS: &[Step] = &[
     ("fuzz", || fuzz::run(&[])),
 ];
 
-/// Step that mostly waits for the network, and that no step before `tests` reads: a full run starts it first
-/// and lets the checks of the sources run meanwhile.
+/// Step that mostly waits for the network, and that no step before [`NEEDS_EARLY`] reads: a full run starts
+/// it first and lets the checks of the sources run meanwhile.
 const EARLY: &str = "peers";
+
+/// The first step that runs a program of [`EARLY`].
+const NEEDS_EARLY: &str = "emulated";
 
 /// Steps that mostly wait and whose results no other step reads: they run side by side, when the first of
 /// them is due.
@@ -61,8 +65,7 @@ const BESIDE: &[&str] =
     &["regress", "suites", "docs", "packages", "demo", "bench", "load", "faults", "cuts", "nightly"];
 
 /// Steps that run only if `--only` names them: the parts that their short form in [`STEPS`] leaves out.
-const LONG: &[Step] =
-    &[("doctor", doctor), ("properties", properties), ("emulated", crate::dist::emulated_test)];
+const LONG: &[Step] = &[("doctor", doctor), ("properties", properties)];
 
 /// Steps of `--quick`: they need no peer programs and no release build.
 const QUICK: &[&str] = &["format", "layers", "compat", "clippy", "unit"];
@@ -86,7 +89,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     match only {
         Some(only) => run_steps(|name| only.contains(&name), None),
         None => std::thread::scope(|scope| {
-            println!("\n=== {EARLY}, beside the steps before tests");
+            println!("\n=== {EARLY}, beside the steps before {NEEDS_EARLY}");
             run_steps(is_in_full_run, Some(scope.spawn(|| beside::run(&[EARLY]))))
         }),
     }
@@ -106,7 +109,7 @@ fn run_steps(wanted: impl Fn(&str) -> bool, mut early: Option<ScopedJoinHandle<'
         if !wanted(name) {
             continue;
         }
-        if let Some(early) = early.take_if(|_| *name == "tests") {
+        if let Some(early) = early.take_if(|_| *name == NEEDS_EARLY) {
             early.join().map_err(|_| format!("step {EARLY}: its thread panicked"))??;
         }
         let (start, before) = (Instant::now(), Ticks::now());

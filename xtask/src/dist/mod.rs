@@ -13,6 +13,7 @@ mod emulated;
 mod layout;
 mod licences;
 mod make;
+mod musl_headers;
 mod oci;
 mod platform;
 mod reproducible;

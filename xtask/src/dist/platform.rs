@@ -60,11 +60,7 @@ impl Platform {
         if !has_library(self.triple)? {
             missing.push(format!("rustup target add {}", self.triple));
         }
-        let compiler = self.variables.first().map_or("cc", |(_, compiler)| compiler);
-        if lh_interop::find(compiler).is_none() {
-            let package = if compiler == "musl-gcc" { "musl-tools" } else { "gcc-aarch64-linux-gnu" };
-            missing.push(format!("apt-get install {package}"));
-        }
+        missing.extend(self.missing_compiler());
         let headers = self.c_flags.split_whitespace().filter(|flag| flag.starts_with("/usr/include/"));
         if headers.into_iter().any(|path| !Path::new(path).is_dir()) {
             missing.push(
@@ -74,6 +70,16 @@ impl Platform {
         let commands = missing.join("; ");
         Ok((!missing.is_empty())
             .then(|| format!("NOT MADE: static programs for {}; first: {commands}", self.triple)))
+    }
+
+    /// Returns the command that installs the C compiler for this platform; `None` if there is one.
+    pub(super) fn missing_compiler(&self) -> Option<String> {
+        let compiler = self.variables.first().map_or("cc", |(_, compiler)| compiler);
+        if lh_interop::find(compiler).is_some() {
+            return None;
+        }
+        let package = if compiler == "musl-gcc" { "musl-tools" } else { "gcc-aarch64-linux-gnu" };
+        Some(format!("apt-get install {package}"))
     }
 
     pub(super) fn architecture(&self) -> &'static str {
