@@ -19,17 +19,28 @@ while [ $# -gt 0 ]; do
 done
 case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
 list=$prefix/lib/longhaul/installed-files
+# The directories that were not there before, outermost first.
+made=$prefix/lib/longhaul/made-directories
 
 remove() {
     [ -f "$list" ] || return 0
     while IFS= read -r file; do
         rm -f -- "$prefix/$file"
     done < "$list"
-    rm -f -- "$list"
-    # Directories that are empty now, innermost first.
-    for directory in lib/longhaul share/doc/longhaul; do
-        [ ! -d "$prefix/$directory" ] || rmdir -- "$prefix/$directory" 2>/dev/null || true
+    directories=$(cat "$made" 2>/dev/null) || true
+    rm -f -- "$list" "$made"
+    # Innermost first; one with other files stays.
+    echo "$directories" | sed -n '1!G;h;$p' | while IFS= read -r directory; do
+        [ -z "$directory" ] || rmdir -- "$directory" 2>/dev/null || true
     done
+}
+
+make_directory() {
+    [ ! -d "$1" ] || return 0
+    make_directory "$(dirname "$1")"
+    mkdir "$1"
+    new="$new$1
+"
 }
 
 if $uninstall; then
@@ -42,15 +53,17 @@ fi
 here=$(cd "$(dirname "$0")" && pwd)
 (cd "$here" && sha256sum --quiet -c SHA256SUMS) || { echo "install.sh: the files are damaged" >&2; exit 1; }
 remove
-mkdir -p "$prefix/lib/longhaul"
+new=
+make_directory "$prefix/lib/longhaul"
 (cd "$here/root" && find . -type f -o -type l) | sed 's|^\./||' | LC_ALL=C sort > "$list.new"
 while IFS= read -r file; do
-    mkdir -p "$prefix/$(dirname "$file")"
+    make_directory "$(dirname "$prefix/$file")"
     # Another file under the same name: programs that run keep theirs.
     cp -P "$here/root/$file" "$prefix/$file.new.$$"
     mv -f "$prefix/$file.new.$$" "$prefix/$file"
 done < "$list.new"
 mv "$list.new" "$list"
+printf %s "$new" > "$made"
 "$prefix/bin/lhssh" -V
 echo "Longhaul is installed in $prefix"
 case :$PATH: in

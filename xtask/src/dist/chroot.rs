@@ -224,7 +224,7 @@ fn home(source: &Source, platform: &str) -> Outcome {
     };
     in_shell(&shown.join("\n"))?;
     let script = home.path().join(&name).join("install.sh");
-    for prefix in [".local", "elsewhere"].map(|directory| home.path().join(directory)) {
+    for prefix in [".local", "elsewhere/deep"].map(|directory| home.path().join(directory)) {
         let run =
             |more: &[&str]| call(Command::new("sh").arg(&script).arg("--prefix").arg(&prefix).args(more));
         // In `.local` this is an upgrade.
@@ -233,8 +233,8 @@ fn home(source: &Source, platform: &str) -> Outcome {
             call(Command::new(prefix.join("bin").join(program)).arg("--version"))?;
         }
         run(&["--uninstall"])?;
-        let left = output(Command::new("find").arg(&prefix).args(["!", "-type", "d"]))?;
-        if !left.is_empty() {
+        if prefix.exists() {
+            let left = output(Command::new("find").arg(&prefix))?;
             return Err(format!("install.sh --uninstall left\n{left}"));
         }
     }
