@@ -73,18 +73,21 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         sftp_rates::judge(facts, &mut found);
         let compressed = facts.other_settings.compressed;
         found.extend(compressed.and_then(|with| waits::compression(with, &facts.throughput)));
-        memory::judge(facts, &mut found);
+        memory::judge(&facts.systems, &facts.throughput, &mut found);
         jitter::judge(&facts.path, &facts.throughput, &mut found);
     }
     let is_known = found.iter().any(|found| found.cause == "memory_limit") || refusals::explains_break(facts);
     found.extend(breaks::broken_off(&facts.throughput, &facts.systems).filter(|_| !is_known));
     waits::full_disks(&facts.disks, &mut found);
     logins::logins(facts, &mut found);
-    waits::shell(facts, &mut found);
-    waits::sftp(facts, &mut found);
+    let (shell, round_trip) = (facts.shell.as_ref(), facts.round_trip());
+    if let Some(shell) = shell {
+        waits::shell(shell, &facts.logins, round_trip, &mut found);
+    }
+    waits::sftp(&facts.sftp, shell, round_trip, &mut found);
     found.extend(waits::no_sftp(&facts.sftp));
     found.extend(packets::answered_on_the_way(&facts.path));
-    found.extend(home::slow_home(facts));
+    found.extend(home::slow_home(&facts.logins, shell, round_trip));
     found.extend(waits::noise(&facts.systems.there));
     found.extend(facts.idle_session.as_ref().and_then(idle_session::judge));
     // Stable: at equal weight, what was judged first stays first.

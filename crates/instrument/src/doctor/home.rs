@@ -1,7 +1,7 @@
 //! A home directory whose file system answers slowly: it holds up the login, which reads the keys in it, and
 //! the shell, which reads its start-up files.
 
-use super::facts::{Facts, Home, Logins};
+use super::facts::{Home, Logins, Shell};
 use super::finding::{Finding, weight_of_time};
 use crate::command::quoted;
 use crate::stage::Stage;
@@ -33,10 +33,9 @@ pub(super) fn part_of_shell(logins: &Logins) -> f64 {
     slow(logins).map_or(0.0, |(home, _)| OF_SHELL * home.seconds)
 }
 
-/// The finding about the home directory.
-pub(super) fn slow_home(facts: &Facts) -> Option<Finding> {
-    let (home, each) = slow(&facts.logins)?;
-    let round_trip = facts.round_trip();
+/// The finding about the home directory. `round_trip` is that of the path, seconds.
+pub(super) fn slow_home(logins: &Logins, shell: Option<&Shell>, round_trip: f64) -> Option<Finding> {
+    let (home, each) = slow(logins)?;
     let mut evidence = vec![format!(
         "opening {} of its files that logins read took {}, as many of /etc {}",
         home.files,
@@ -46,14 +45,14 @@ pub(super) fn slow_home(facts: &Facts) -> Option<Finding> {
     evidence.extend(home.file_system.as_ref().map(|name| format!("file system and source there: {name}")));
     let mut login = 0.0;
     for stage in [Stage::Credential, Stage::Approval] {
-        let Some(took) = facts.logins.stage(stage) else { continue };
+        let Some(took) = logins.stage(stage) else { continue };
         let excess = took - stage.round_trips() * round_trip;
-        if explains_stage(&facts.logins, stage, excess) {
+        if explains_stage(logins, stage, excess) {
             login += excess;
             evidence.push(format!("{} took {}", stage.words(), time(took)));
         }
     }
-    let shell = facts.shell.as_ref().and_then(|shell| lowest(shell.interactive.iter().copied()));
+    let shell = shell.and_then(|shell| lowest(shell.interactive.iter().copied()));
     if let Some(shell) = shell.filter(|shell| *shell > each) {
         evidence.push(format!("a login shell that ends at once took {}", time(shell)));
     }

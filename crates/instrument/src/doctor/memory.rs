@@ -1,6 +1,6 @@
 //! Memory limits of control groups that stop, stall or kill SSH processes.
 
-use super::facts::{Facts, Systems, Throughput};
+use super::facts::{Systems, Throughput};
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, MUCH};
 use crate::flow::{Direction, Flow};
@@ -21,21 +21,21 @@ fn worst(throughput: &Throughput, of: GroupOf) -> Option<(&Flow, &MemoryGroup)> 
 }
 
 /// Finds memory limits that cost something. What they explain is taken out of `found`.
-pub(super) fn judge(facts: &Facts, found: &mut Vec<Finding>) {
+pub(super) fn judge(systems: &Systems, throughput: &Throughput, found: &mut Vec<Finding>) {
     let ends: [(&str, GroupOf); 2] = [
         ("the server", |flow| flow.server.memory.as_ref()),
         ("this machine", |flow| flow.client.memory.as_ref()),
     ];
     for (end, of) in ends {
-        let known = worst(&facts.throughput, of);
-        if let Some(killed) = killed(facts, end, known.map(|(_, group)| group)) {
+        let known = worst(throughput, of);
+        if let Some(killed) = killed(systems, throughput, end, known.map(|(_, group)| group)) {
             found.push(killed);
             continue;
         }
         let Some((flow, group)) = known else { continue };
         if group.is_tcp_short() {
             found.retain(|finding| !SEEMS.contains(&finding.cause));
-            found.push(short_of_tcp(&facts.throughput, end, group));
+            found.push(short_of_tcp(throughput, end, group));
         } else if let Some(stalled) = stalled(end, flow, group) {
             found.push(stalled);
         }
@@ -63,9 +63,14 @@ fn limit_of(group: &MemoryGroup) -> String {
 
 /// Finds processes of the group that the kernel has killed while the doctor measured: in a transfer, or since
 /// the first look.
-fn killed(facts: &Facts, end: &str, of_flow: Option<&MemoryGroup>) -> Option<Finding> {
-    let before = if end == "the server" { facts.systems.there.memory() } else { Default::default() };
-    let after = if end == "the server" { facts.systems.memory_at_end.clone() } else { Default::default() };
+fn killed(
+    systems: &Systems,
+    throughput: &Throughput,
+    end: &str,
+    of_flow: Option<&MemoryGroup>,
+) -> Option<Finding> {
+    let before = if end == "the server" { systems.there.memory() } else { Default::default() };
+    let after = if end == "the server" { systems.memory_at_end.clone() } else { Default::default() };
     let since = crate::memory::between(&before, &after);
     let group = [since.as_ref(), of_flow].into_iter().flatten().max_by_key(|group| group.killed)?;
     let killed = group.killed;
@@ -78,7 +83,7 @@ fn killed(facts: &Facts, end: &str, of_flow: Option<&MemoryGroup>) -> Option<Fin
         evidence: [
             Some(format!("{}: oom_kill grew by {killed}", group.group)),
             (group.reached > 0).then(|| format!("the limit was reached {} times", group.reached)),
-            facts.throughput.broken.as_ref().map(|why| format!("some of the measurements ended with: {why}")),
+            throughput.broken.as_ref().map(|why| format!("some of the measurements ended with: {why}")),
         ]
         .into_iter()
         .flatten()

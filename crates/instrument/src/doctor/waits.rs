@@ -1,7 +1,7 @@
 //! Causes that make a person wait besides the login: shells, SFTP, disks, compression.
 
 use super::delays::{self, SLOW};
-use super::facts::{Disks, Facts, Logins, Sftp, Throughput};
+use super::facts::{Disks, Logins, Sftp, Shell, Throughput};
 use super::finding::{Finding, weight_of_factor, weight_of_time};
 use super::home;
 use crate::disk::{Disk, Full};
@@ -25,11 +25,10 @@ fn are_slow(starts: &[f64], needed: f64, least: usize) -> bool {
     are_long || delays::steady(&delays).is_some()
 }
 
-/// Finds a shell whose start takes long.
-pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
-    let Some(shell) = &facts.shell else { return };
+/// Finds a shell whose start takes long, over a round trip in seconds.
+pub(super) fn shell(shell: &Shell, logins: &Logins, round_trip: f64, out: &mut Vec<Finding>) {
     if shell.interactive.is_empty() {
-        out.extend(command(&facts.logins, &shell.command, facts.round_trip()));
+        out.extend(command(logins, &shell.command, round_trip));
         return;
     }
     // The fastest run counts: what else runs on either machine is no fault of the shell.
@@ -38,13 +37,12 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
     else {
         return;
     };
-    let round_trip = facts.round_trip();
     if !are_slow(&shell.interactive, 2.0 * round_trip, 2) {
         return;
     }
     let excess = interactive - 2.0 * round_trip;
     // A slow home directory has its own finding.
-    let of_home = home::part_of_shell(&facts.logins);
+    let of_home = home::part_of_shell(logins);
     if of_home > 0.0 && excess - of_home < SLOW {
         return;
     }
@@ -121,17 +119,17 @@ fn command(logins: &Logins, all: &[f64], round_trip: f64) -> Option<Finding> {
     })
 }
 
-/// Finds an SFTP server that starts late.
-pub(super) fn sftp(facts: &Facts, out: &mut Vec<Finding>) {
-    let needed = 2.0 * facts.round_trip();
-    if !are_slow(&facts.sftp.starts, needed, LEAST_ANSWERS) {
+/// Finds an SFTP server that starts late, over a round trip in seconds.
+pub(super) fn sftp(sftp: &Sftp, shell: Option<&Shell>, round_trip: f64, out: &mut Vec<Finding>) {
+    let needed = 2.0 * round_trip;
+    if !are_slow(&sftp.starts, needed, LEAST_ANSWERS) {
         return;
     }
-    let Some(took) = lowest(facts.sftp.starts.iter().copied()) else { return };
-    let command = facts.shell.as_ref().and_then(|shell| lowest(shell.command.iter().copied()));
+    let Some(took) = lowest(sftp.starts.iter().copied()) else { return };
+    let command = shell.and_then(|shell| lowest(shell.command.iter().copied()));
     // A delay of each command has its own finding.
     let excess = took - needed.max(command.unwrap_or(0.0));
-    if excess < delays::NOTICEABLE || (excess < SLOW && facts.sftp.starts.len() < delays::OFTEN) {
+    if excess < delays::NOTICEABLE || (excess < SLOW && sftp.starts.len() < delays::OFTEN) {
         return;
     }
     out.push(Finding {
@@ -141,7 +139,7 @@ pub(super) fn sftp(facts: &Facts, out: &mut Vec<Finding>) {
             "the first answer of the subsystem sftp came after {}{} (the fastest of {})",
             time(took),
             command.map_or_else(String::new, |command| format!(", the end of a command that does nothing after {}", time(command))),
-            facts.sftp.starts.len()
+            sftp.starts.len()
         )],
         gain: format!("copies {} faster, each", time(excess)),
         change: vec![
