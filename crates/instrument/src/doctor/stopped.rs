@@ -13,6 +13,15 @@ const TRACED: f64 = 2.0;
 /// Weight of one whose cost was not seen: behind whatever was measured.
 const ONLY_TRACED: f64 = 0.1;
 
+/// Part of the looks at which the sending end's TCP had nothing to send, from which queues and losses are of
+/// the bursts after a stop, and the path is not full.
+const IDLE: f64 = 0.7;
+
+/// Returns whether the path is full although the process is stopped again and again.
+fn fills_path(judged: &JudgedDirection<'_>) -> bool {
+    judged.fills_path() && judged.flow.application.starved.is_none_or(|part| part < IDLE)
+}
+
 /// Part of the time for which the server's process was stopped, where it is much.
 pub(super) fn much(server: &EndUsage) -> Option<f64> {
     server.stopped.and_then(|stopped| stopped.part()).filter(|part| *part >= PART)
@@ -22,7 +31,7 @@ pub(super) fn much(server: &EndUsage) -> Option<f64> {
 /// path is full meanwhile, that costs no throughput.
 pub(super) fn stopped(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let flow = judged.flow;
-    let (part, stopped) = much(&flow.server).filter(|_| !judged.fills_path()).zip(flow.server.stopped)?;
+    let (part, stopped) = much(&flow.server).filter(|_| !fills_path(judged)).zip(flow.server.stopped)?;
     if let Some(tracer) = &flow.server.tracer {
         return Some(stopped_for(judged, tracer, part));
     }
@@ -76,7 +85,7 @@ fn stopped_for(judged: &JudgedDirection<'_>, tracer: &Tracer, part: f64) -> Find
 pub(super) fn traced(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let flow = judged.flow;
     let tracer =
-        flow.server.tracer.as_ref().filter(|_| !judged.fills_path() && much(&flow.server).is_none())?;
+        flow.server.tracer.as_ref().filter(|_| !fills_path(judged) && much(&flow.server).is_none())?;
     let seldom = flow.server.stopped.map(|stopped| {
         format!("{} of {} looks at it found it stopped for the tracer", stopped.found, stopped.looks)
     });

@@ -267,6 +267,9 @@ fn process_that_is_stopped_is_told_before_what_follows_from_it() {
     sender(&mut facts).loaded_rtt = Some(0.09);
     facts.throughput.up.together = Some(3.7e6);
     assert!(diagnose(&facts).iter().all(|found| found.cause != "process_stopped"));
+    // Queues of the bursts after each stop do not fill the path: TCP had nothing to send between them.
+    up(&mut facts).application.starved = Some(0.8);
+    assert_eq!(first(&facts).0, "process_stopped");
 }
 
 #[test]
