@@ -1,9 +1,9 @@
 //! Limits of TCP's windows and buffers at either end.
 
-use super::finding::Finding;
+use super::finding::{Finding, weight_of_factor};
 use super::judged::{JudgedDirection, MUCH};
 use crate::shell::System;
-use crate::stats::{percent, size};
+use crate::stats::{percent, rate, size, time};
 
 /// Part of the time from which waiting counts as the limit even where the system allows more.
 const MOST: f64 = 0.6;
@@ -284,4 +284,54 @@ pub(super) fn likely_send_buffer(judged: &JudgedDirection<'_>) -> Option<Finding
         )],
         weight: judged.weight(),
     })
+}
+
+/// Part of what several connections moved that a buffer permits each of them at most, for it to be the next
+/// limit of one.
+const NEXT: f64 = 0.7;
+/// Part of a receive buffer that a window has at most: the rest is for what packets take besides their data.
+const WINDOW: f64 = 0.75;
+
+/// Finds system limits of buffers that hold one connection back as soon as fewer segments get lost: they
+/// permit less in a round trip than several connections together moved. `weight` is that of the losses.
+pub(super) fn next_limits(judged: &JudgedDirection<'_>, weight: f64) -> Vec<Finding> {
+    let Some(together) = judged.facts.throughput.together(judged.direction) else { return Vec::new() };
+    let (direction, systems) = (judged.direction, &judged.facts.systems);
+    let ends = [
+        ("send", "tcp_wmem", "4096 16384", 1.0, direction.sender(), systems.sending(direction)),
+        ("receive", "tcp_rmem", "4096 131072", WINDOW, direction.receiver(), systems.receiving(direction)),
+    ];
+    let of_end = |(kind, setting, first, holds, end, system): (&str, &str, &str, f64, &str, &System)| {
+        let limit = system.buffer_limit(setting)?;
+        let most = holds * limit / judged.facts.round_trip();
+        // A connection that moves more has a buffer of another size.
+        if most >= NEXT * together || judged.in_flight() > limit {
+            return None;
+        }
+        let name = direction.name();
+        let wanted = wanted_buffer(judged, limit);
+        Some(Finding {
+            cause: if kind == "send" { "send_buffer" } else { "receive_buffer" },
+            title: format!(
+                "The {kind} buffer of {end} ({} at most) limits {name}s as soon as fewer segments get lost.",
+                size(limit)
+            ),
+            evidence: vec![
+                judged.measured(),
+                format!(
+                    "net.ipv4.{setting} allows {} there: {} at most over a round trip of {}",
+                    size(limit),
+                    rate(most),
+                    time(judged.facts.round_trip())
+                ),
+                format!("four connections together moved {}", rate(together)),
+            ],
+            gain: format!("{:.1} times beside the losses: from {} up", together / most, rate(most)),
+            change: vec![format!(
+                "on {end}: sysctl -w net.ipv4.{setting}='{first} {wanted}' (and in /etc/sysctl.d to keep it)"
+            )],
+            weight: weight_of_factor(together / most).min(weight - 0.1),
+        })
+    };
+    ends.into_iter().filter_map(of_end).collect()
 }

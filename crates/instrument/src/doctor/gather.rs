@@ -2,26 +2,24 @@
 //! what nothing suspicious asks for is left out, so that a healthy path is measured in half a minute.
 
 use super::budget;
-use super::congestion;
 use super::delays;
 use super::diagnose::one_is_not_enough;
-use super::facts::{BelowPolicer, CLOSED, Facts, Logins, OtherCipher, OtherControl, RunSettings};
+use super::facts::{CLOSED, Facts, Logins, RunSettings};
 use super::instruments::{Instruments, Login, PLAIN, Place, TOGETHER, Transfer, one_flow, prepared_flow};
 use super::jitter;
 use super::jump;
 use super::logins;
-use super::losses::{LEAST_RESENT, losses_may_limit};
+use super::losses::{self, LEAST_RESENT, losses_may_limit};
 use super::marks::{self, Prepared};
 use super::master;
-use super::packets::seems_policed;
+use super::other_settings;
 use super::refusals;
 use super::sftp_rates;
 use super::small_loss;
 use super::swallowed;
 use crate::disk::Disk;
 use crate::fault::Fault;
-use crate::flow::{Direction, Flow, MANY_REKEYS};
-use crate::stats::pacing;
+use crate::flow::Direction;
 use crate::target::NoConnection;
 use crate::task::PING_COUNT;
 
@@ -235,9 +233,11 @@ fn flows<I: Instruments>(
         }
         facts.throughput.of_mut(direction).flow = Some(flow);
     }
-    // The connections of the comparisons are set up while the disks are measured.
-    let together =
-        (0..TOGETHER).map(|_| instruments.prepare(Place::Server, &PLAIN, false)).collect::<Vec<_>>();
+    // The connections of the comparisons are set up while the disks are measured. Downloads have their own:
+    // TCP of this machine keeps the receive window of a connection that has sent an upload small for seconds.
+    let together = Direction::BOTH.map(|_| {
+        (0..TOGETHER).map(|_| instruments.prepare(Place::Server, &PLAIN, false)).collect::<Vec<_>>()
+    });
     let for_file = instruments.prepare(Place::Server, &PLAIN, false);
     let marks = Prepared::begin(instruments, facts);
     instruments.begin_step("disks");
@@ -261,18 +261,18 @@ fn flows<I: Instruments>(
             }
         }
     }
-    other_settings(instruments, facts)?;
+    other_settings::measure(instruments, facts);
     // Connections with other marks may be what the path drops, so their failure is no failure of the path.
     if let Err(why) = marks::measure(instruments, facts, marks) {
         facts.run.missing.push(format!("the marks of uploads (IPQoS): {why}"));
     }
-    other_cipher(instruments, facts);
+    other_settings::cipher(instruments, facts);
     Ok(())
 }
 
 /// Each direction over several connections at a time.
-fn several<I: Instruments>(instruments: &mut I, facts: &mut Facts, mut connections: Vec<I::Connection>) {
-    for direction in Direction::BOTH {
+fn several<I: Instruments>(instruments: &mut I, facts: &mut Facts, connections: [Vec<I::Connection>; 2]) {
+    for (direction, mut connections) in Direction::BOTH.into_iter().zip(connections) {
         let name = direction.name();
         let alone = facts.throughput.rate(direction);
         let transfer = Transfer::compared(direction, facts.round_trip(), alone);
@@ -283,111 +283,16 @@ fn several<I: Instruments>(instruments: &mut I, facts: &mut Facts, mut connectio
         let flows = instruments.transfer(&mut connections, &transfer).ok();
         // Fewer than these would compare another number of connections.
         let flows = flows.filter(|flows| flows.iter().all(|flow| flow.rate > 0.0));
-        let rate = flows.map(|flows| flows.iter().map(|flow| flow.rate).sum());
+        let rate = flows.as_ref().map(|flows| flows.iter().map(|flow| flow.rate).sum());
         if rate.is_none() {
             facts.run.missing.push(format!(
                 "{name}s over {TOGETHER} connections at a time, with which each is compared: one was refused or broke off \
                  (MaxStartups, PerSourceMaxStartups, a firewall)"
             ));
         }
-        facts.throughput.of_mut(direction).together = rate;
-    }
-}
-
-/// Uploads with other settings, where those in use may be the limit.
-fn other_settings<I: Instruments>(instruments: &mut I, facts: &mut Facts) -> Result<(), Fault> {
-    let full = Transfer::full(Direction::Up, facts.round_trip());
-    let time = full.time.as_secs_f64();
-    if instruments.settings().compresses && budget::begin(instruments, facts, "compression", 2.0 * time) {
-        let with = [("Compression", "yes")];
-        let rates = [
-            one_flow(instruments, Place::Server, &with, &full),
-            one_flow(instruments, Place::Server, &with, &full),
-        ];
-        // The better one, so that a moment's load is no fault of it.
-        facts.other_settings.compressed =
-            rates.into_iter().flatten().filter(Flow::is_significant).map(|flow| flow.rate).reduce(f64::max);
-    }
-    let rekeys_often = facts.throughput.up.flow.as_ref().is_some_and(|flow| flow.rekeys.count >= MANY_REKEYS);
-    if rekeys_often && budget::begin(instruments, facts, "fewer key exchanges", time) {
-        let other = one_flow(instruments, Place::Server, &[("RekeyLimit", "default none")], &full);
-        // A run that exchanged keys as often shows nothing: the server's own limit applies.
-        let is_fewer = |flow: &Flow| flow.is_significant() && flow.rekeys.count < MANY_REKEYS;
-        facts.other_settings.without_rekeys = other.ok().filter(is_fewer).map(|flow| flow.rate);
-    }
-    below_policer(instruments, facts);
-    other_control(instruments, facts);
-    Ok(())
-}
-
-/// An upload with another congestion control, where the one in use may be the limit.
-fn other_control<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
-    // Segments that a full queue has dropped explain no rate.
-    let is_lossy = facts.throughput.up.flow.as_ref().is_some_and(|flow| {
-        flow.loss().is_some_and(|loss| loss > 0.0005) && losses_may_limit(flow, facts.round_trip())
-    });
-    let uses = facts
-        .throughput
-        .up
-        .flow
-        .as_ref()
-        .and_then(|flow| flow.tcp.sender.as_ref()?.congestion_control.clone());
-    let name = if is_lossy {
-        let has_bbr = facts.systems.here.has_congestion_control("bbr") && uses.as_deref() != Some("bbr");
-        has_bbr.then_some("bbr")
-    } else {
-        congestion::alternative(facts).filter(|_| one_is_not_enough(facts, Direction::Up))
-    };
-    let Some(name) = name else { return };
-    let time = Transfer::judged(Direction::Up, facts.round_trip()).time;
-    if !budget::begin(instruments, facts, "another congestion control", time.as_secs_f64()) {
-        return;
-    }
-    let alone = facts.throughput.rate(Direction::Up);
-    let transfer = Transfer::compared(Direction::Up, facts.round_trip(), alone);
-    let transfer = Transfer { time, ..transfer };
-    let other = one_flow(instruments, Place::Server, &[("TcpCongestion", name)], &transfer);
-    facts.other_settings.congestion_control = other.ok().filter(Flow::is_significant).and_then(|flow| {
-        let used = flow.tcp.sender?.congestion_control?;
-        let name = name.to_owned();
-        Some(match used == name {
-            true => OtherControl::Measured { name, rate: flow.rate },
-            false => OtherControl::Overruled { name },
-        })
-    });
-}
-
-/// An upload at four fifths of the rate that passes, where what exceeds a rate seems to be dropped for each
-/// connection: a policer then drops nothing, and a path that loses packets by chance loses as many.
-fn below_policer<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
-    const PART: f64 = 0.8;
-    let limit = facts.throughput.rate(Direction::Up) * PART;
-    let transfer = Transfer::full(Direction::Up, facts.round_trip());
-    let name = "upload below the rate";
-    if !seems_policed(facts) || !budget::begin(instruments, facts, name, transfer.time.as_secs_f64()) {
-        return;
-    }
-    let flow = one_flow(instruments, Place::Server, &[("TcpPacing", &pacing(limit))], &transfer);
-    let flow = flow.ok().filter(Flow::is_significant);
-    facts.other_settings.below_policer =
-        flow.and_then(|flow| Some(BelowPolicer { limit, rate: flow.rate, lost: flow.loss()? }));
-}
-
-fn other_cipher<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
-    const FASTEST: &str = "aes128-gcm@openssh.com";
-    let used = |flow: &Flow| flow.client.cpu.unwrap_or(0.0).max(flow.server.cpu.unwrap_or(0.0));
-    let full = Transfer::full(Direction::Up, facts.round_trip());
-    let is_busy =
-        facts.throughput.up.flow.as_ref().map_or(0.0, used) > 0.8 && facts.negotiated.cipher != FASTEST;
-    if is_busy && budget::begin(instruments, facts, "another cipher", full.time.as_secs_f64()) {
-        let name = FASTEST.to_owned();
-        facts.other_settings.cipher =
-            match one_flow(instruments, Place::Server, &[("Ciphers", FASTEST)], &full) {
-                Ok(flow) => flow.is_significant().then_some(OtherCipher::Measured { name, rate: flow.rate }),
-                Err(fault) => {
-                    fault.to_string().contains("no matching cipher").then_some(OtherCipher::Refused { name })
-                }
-            };
+        let lost = flows.and_then(|flows| losses::of_several(&flows, facts.round_trip()));
+        let measured = facts.throughput.of_mut(direction);
+        (measured.together, measured.lost_together) = (rate, lost);
     }
 }
 

@@ -1,6 +1,6 @@
 //! One direction of the path under judgement, and what all verdicts on it use.
 
-use super::facts::{Facts, OtherControl};
+use super::facts::{Facts, FilledQueue, OtherControl};
 use super::finding::weight_of_factor;
 use crate::flow::{Direction, Flow, Sender};
 use crate::stats::{rate, time};
@@ -57,6 +57,11 @@ impl<'a> JudgedDirection<'a> {
     pub(super) fn other_control(&self) -> Option<&'a OtherControl> {
         let tried = self.facts.other_settings.congestion_control.as_ref();
         tried.filter(|_| self.direction == Direction::Up)
+    }
+
+    /// Result of an upload that fills the path's queue, where the usual ones keep it short; upload only.
+    pub(super) fn filled_queue(&self) -> Option<FilledQueue> {
+        self.facts.other_settings.filled_queue.filter(|_| self.direction == Direction::Up)
     }
 
     pub(super) fn sender(&self) -> Option<&Sender> {

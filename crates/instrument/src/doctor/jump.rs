@@ -132,6 +132,7 @@ fn before(
     let of_direction = |direction: Direction| DirectionThroughput {
         flow: jump_host.flow(direction).cloned(),
         together: together(direction),
+        lost_together: None,
     };
     let of_way = Facts {
         run: Run { host: jump_host.name.clone(), ..Run::default() },

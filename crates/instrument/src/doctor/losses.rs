@@ -3,7 +3,7 @@
 use lh_metrics::drops::Drops;
 use lh_metrics::loss::{is_bbr, limits_rate};
 
-use super::facts::OtherControl;
+use super::facts::{Losses, OtherControl};
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection};
 use crate::flow::{Direction, Flow};
@@ -29,10 +29,41 @@ pub(super) fn losses_may_limit(flow: &Flow, idle: f64) -> bool {
     limits_rate(later.unwrap_or(part), sender.segment, round_trip, flow.rate, control)
 }
 
+/// How many times the loss of one connection that of several may be and still be the same property of the
+/// path: more of them overflow a short queue.
+const SAME: f64 = 2.0;
+
+/// Adds up what several transfers at a time lost; `None` where a full queue has dropped some of it, or the
+/// path reorders. `idle` is the round trip without load, seconds.
+pub(super) fn of_several(flows: &[Flow], idle: f64) -> Option<Losses> {
+    let mut sum = Losses::default();
+    for flow in flows {
+        let sender = flow.tcp.sender.as_ref().filter(|sender| !sender.is_reordered())?;
+        if flow.tcp.drops.as_ref().is_some_and(|course| course.is_of_full_queue(idle)) {
+            return None;
+        }
+        sum.segments += sender.segments;
+        sum.resent += sender.resent;
+    }
+    Some(sum)
+}
+
+/// What one connection lost, and what several lost where that is the same property of the path. A slow
+/// connection loses so few segments that their number is chance: ten may as well be five or fifteen.
+fn counted(judged: &JudgedDirection<'_>) -> Option<(Losses, Option<Losses>)> {
+    let sender = judged.sender()?;
+    let one = Losses { segments: sender.segments, resent: sender.resent };
+    let several = judged.facts.throughput.lost_together(judged.direction);
+    Some((one, several.filter(|several| several.part() <= SAME * one.part())))
+}
+
 pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let sender = judged.sender()?;
-    let part = judged.flow.loss()?;
-    if sender.segments < LEAST_SEGMENTS || sender.resent < LEAST_RESENT {
+    let (one, several) = counted(judged)?;
+    let more = several.unwrap_or_default();
+    let all = Losses { segments: one.segments + more.segments, resent: one.resent + more.resent };
+    let part = all.part();
+    if one.segments < LEAST_SEGMENTS || all.resent < LEAST_RESENT {
         return None;
     }
     if !losses_may_limit(judged.flow, judged.facts.round_trip()) || sender.is_reordered() {
@@ -94,10 +125,18 @@ pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
             Some(format!(
                 "{} sent {:.0} of {:.0} segments again ({})",
                 judged.direction.sender(),
-                sender.resent,
-                sender.segments,
-                percent(part)
+                one.resent,
+                one.segments,
+                percent(one.part())
             )),
+            several.map(|several| {
+                format!(
+                    "with four connections together {:.0} of {:.0} ({})",
+                    several.resent,
+                    several.segments,
+                    percent(several.part())
+                )
+            }),
             Some(match bursts {
                 Some((times, each)) => format!(
                     "they were lost at {times} times, {each:.0} in a row: {name} slows down once for each, and reaches about {}",

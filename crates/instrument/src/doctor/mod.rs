@@ -23,6 +23,7 @@ mod marks;
 mod master;
 mod memory;
 mod neighbours;
+mod other_settings;
 mod outages;
 mod packets;
 mod page;

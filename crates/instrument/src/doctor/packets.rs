@@ -2,11 +2,11 @@
 
 use lh_metrics::drops;
 
-use super::facts::{Facts, PathAtRest};
+use super::facts::{BelowPolicer, Facts, PathAtRest};
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection};
 use super::losses::{LEAST_RESENT, LEAST_SEGMENTS};
-use crate::flow::Direction;
+use crate::flow::{Direction, Sender};
 use crate::stats::{pacing, percent, rate, time};
 
 /// Loss from which dropping is more than the probing of a congestion control, part of the segments.
@@ -96,19 +96,27 @@ const BEYOND: f64 = 3.0;
 const LEFT: f64 = 0.1;
 const REACHED: f64 = 0.8;
 
+/// Segments that an upload below the rate would have lost by chance, from which it tells that none was.
+const LEAST_BY_CHANCE: f64 = 6.0;
+
+/// Returns whether an upload was long enough to tell losses by chance from those of a policer. The share of
+/// lost segments is uncertain itself: a few of them may be twice as many as usual.
+fn is_long_enough(below: &BelowPolicer, sender: &Sender) -> bool {
+    let surely_lost = (sender.resent - 2.0 * sender.resent.sqrt()).max(0.0) / sender.segments.max(1.0);
+    surely_lost * below.segments >= LEAST_BY_CHANCE
+}
+
 /// Returns whether each connection has a policer of its own: an upload below the rate loses (nearly) nothing,
 /// or the rate is far beyond what so many losses by chance allow and was higher before the first of them.
 fn is_of_each_connection(judged: &JudgedDirection<'_>, part: f64) -> bool {
-    if judged.direction == Direction::Up {
-        return judged
-            .facts
-            .other_settings
-            .below_policer
-            .is_some_and(|below| below.lost <= LEFT * part && below.rate >= REACHED * below.limit);
-    }
     let Some((sender, course)) = judged.flow.tcp.sender.as_ref().zip(judged.flow.tcp.drops.as_ref()) else {
         return false;
     };
+    if judged.direction == Direction::Up {
+        return judged.facts.other_settings.below_policer.is_some_and(|below| {
+            below.lost <= LEFT * part && below.rate >= REACHED * below.limit && is_long_enough(&below, sender)
+        });
+    }
     let by_chance = sender.segment / judged.facts.round_trip() * 1.22 / part.sqrt();
     course.has_burst() && judged.flow.rate >= BEYOND * by_chance
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::facts::{Facts, IdleEnd, Mark, SharedRate};
+use super::facts::{Facts, IdleEnd, Losses, Mark, SharedRate};
 use super::finding::Finding;
 use super::jitter;
 use crate::disk::Disk;
@@ -169,6 +169,7 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "samples": flow.samples,
             "moved_bytes": flow.moved,
             "loss": flow.loss(),
+            "loss_together": facts.throughput.lost_together(direction).map(Losses::part),
             "spurious_segments": flow.tcp.sender.as_ref().map(|sender| sender.spurious),
             "duplicated_segments": flow.tcp.sender.as_ref().map(Sender::duplicated),
             "marked_packets": flow.packets.marked,

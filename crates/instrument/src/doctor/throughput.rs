@@ -53,6 +53,8 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
         judged.any_processor(),
     ];
     let mut found: Vec<Finding> = limits.into_iter().flatten().collect();
+    let has_unseen_buffers = judged.facts.path.is_proxied || ends_early || is_relayed;
+    rank_losses(judged, has_unseen_buffers, &mut found);
     if found.is_empty() {
         let buffer =
             || buffers::likely_send_buffer(judged).filter(|_| !is_unseen && !judged.facts.path.is_proxied);
@@ -66,6 +68,29 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
     found.extend(bloat(judged));
     found.extend(stopped::traced(judged));
     found
+}
+
+/// Part of the time from which a buffer, and not the losses, holds a connection back for most of it.
+const MOST: f64 = 0.5;
+
+/// Orders losses and buffers that hold a connection back both: what does so for more of the time comes first.
+/// Adds the buffers that will do so once the losses are mended.
+fn rank_losses(judged: &JudgedDirection<'_>, has_unseen_buffers: bool, found: &mut Vec<Finding>) {
+    let has_buffer = found.iter().any(|found| ["receive_buffer", "send_buffer"].contains(&found.cause));
+    let Some(loss) = found.iter_mut().find(|found| found.cause == "loss") else { return };
+    if !has_buffer {
+        let weight = loss.weight;
+        found.extend(
+            (!has_unseen_buffers).then(|| buffers::next_limits(judged, weight)).into_iter().flatten(),
+        );
+        return;
+    }
+    let sender = judged.sender();
+    let waited = sender
+        .map_or(0.0, |sender| sender.receive_window.unwrap_or(0.0).max(sender.send_buffer.unwrap_or(0.0)));
+    if waited < MOST {
+        loss.weight += 0.1;
+    }
 }
 
 /// Weight of a limit that was asked for.
@@ -219,7 +244,9 @@ fn rekeying(judged: &JudgedDirection<'_>) -> Option<Finding> {
 
 fn bloat(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let idle = judged.facts.round_trip();
-    let loaded = judged.sender()?.loaded_rtt?;
+    let with_own = judged.sender()?.loaded_rtt?;
+    let filled = judged.filled_queue().filter(|filled| filled.round_trip > with_own);
+    let loaded = filled.map_or(with_own, |filled| filled.round_trip);
     // If round trips vary without load as well, the usual one counts.
     let idle = jitter::spread(&judged.facts.path).map_or(idle, |spread| idle.max(spread.usual));
     let extra = loaded - idle;
@@ -235,16 +262,28 @@ fn bloat(judged: &JudgedDirection<'_>) -> Option<Finding> {
             time(extra),
             judged.direction.name()
         ),
-        evidence: vec![
-            format!(
+        evidence: [
+            Some(format!(
                 "round trip: {} idle, {} during the {}{}",
                 time(idle),
-                time(loaded),
+                time(with_own),
                 judged.direction.name(),
                 longest.map_or_else(String::new, |longest| format!(", {} at most", time(longest)))
-            ),
-            judged.measured(),
-        ],
+            )),
+            filled.map(|filled| {
+                format!(
+                    "{} during an {} with {}, which fills the queue as other programs and machines do; {} keeps it shorter",
+                    time(filled.round_trip),
+                    judged.direction.name(),
+                    filled.control,
+                    judged.sender().and_then(|sender| sender.congestion_control.as_deref()).unwrap_or("the one in use")
+                )
+            }),
+            Some(judged.measured()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         gain: format!(
             "keystrokes and small transfers answer {} sooner while something is copied",
             time(extra)

@@ -135,6 +135,16 @@ pub(super) fn sender_of_ss(text: &str) -> Option<Sender> {
     })
 }
 
+/// Reads the last of the lines `r=`, which have moments of a socket.
+pub(super) fn last_look_of_ss(text: &str) -> Option<Sender> {
+    let looks = text.lines().filter_map(|line| line.strip_prefix("r=")?.split_once(' '));
+    let (_, last) = looks.max_by(|(a, _), (b, _)| {
+        let uptime = |text: &str| text.parse::<f64>().unwrap_or(0.0);
+        uptime(a).total_cmp(&uptime(b))
+    })?;
+    sender_of_ss(last)
+}
+
 /// The lines `r=` with moments of a socket, in the order of their time.
 pub(super) fn looks_of_ss(text: &str) -> Vec<TcpCounters> {
     let looks = text.lines().filter_map(|line| look_of_ss(line.strip_prefix("r=")?));
@@ -241,6 +251,16 @@ mod tests {
             assert_eq!(of(name).as_deref(), Some(name));
         }
         assert_eq!((of("ts sack wscale:7,7"), of("")), (None, None));
+    }
+
+    #[test]
+    fn last_look_at_a_socket_is_read() {
+        let look = |uptime: &str, resent: u32| {
+            format!("r={uptime} ESTAB 0 0 a:22 b:5 cubic mss:1448 data_segs_out:900 retrans:0/{resent}\n")
+        };
+        let looks = format!("{}{}T=1 2\n{}", look("9.5", 3), look("10.25", 8), look("10.05", 5));
+        assert_eq!(last_look_of_ss(&looks).map(|sender| sender.resent), Some(8.0));
+        assert_eq!(last_look_of_ss("T=1 2\n"), None);
     }
 
     #[test]

@@ -12,7 +12,9 @@ use super::direction::Direction;
 use super::pauses::{self, Pauses};
 use super::received_marks::ReceivedMarks;
 use super::result::{Application, EndUsage, Flow, Packets, Rekeys, SshWindows, Tcp, USED_UP, WARM_UP};
-use super::sender::{looks_of_ss, mark_of_ss, part_of_looks, sender, sender_of_ss, starved, starved_of_ss};
+use super::sender::{
+    last_look_of_ss, looks_of_ss, mark_of_ss, part_of_looks, sender, sender_of_ss, starved, starved_of_ss,
+};
 use super::shapers::Shapers;
 use super::stolen::{processors, stolen};
 use super::stopped::{Stopped, Tracer};
@@ -146,7 +148,10 @@ fn tcp(direction: Direction, shown: &Shown, text: &str, told: &Told<'_>) -> Tcp 
     };
     Tcp {
         least_rtt: lowest(all.filter(|micros| *micros > 0).map(|micros| micros as f64 / 1e6)),
-        sender: from_metrics.or_else(|| told.get("s").and_then(|text| sender_of_ss(text))),
+        sender: from_metrics
+            .or_else(|| told.get("s").and_then(|text| sender_of_ss(text)))
+            // A download that ends with its connection tells no more than the last look.
+            .or_else(|| last_look_of_ss(text)),
         drops: Drops::of(&looks),
         scales_windows: options.map(|options| options & WINDOW_SCALING != 0),
         acknowledges_selectively: options.map(|options| options & SELECTIVE_ACKS != 0),

@@ -22,6 +22,22 @@ pub(crate) struct DirectionThroughput {
     pub(crate) flow: Option<Flow>,
     /// Rate of several connections together, bytes/s.
     pub(crate) together: Option<f64>,
+    /// What these connections lost, unless a full queue has dropped it.
+    pub(crate) lost_together: Option<Losses>,
+}
+
+/// Segments that were sent, and those of them that were sent again.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Losses {
+    pub(crate) segments: f64,
+    pub(crate) resent: f64,
+}
+
+impl Losses {
+    /// Share of the segments that was sent again.
+    pub(crate) fn part(self) -> f64 {
+        self.resent / self.segments.max(1.0)
+    }
 }
 
 impl Throughput {
@@ -57,6 +73,11 @@ impl Throughput {
     /// Rate of several connections together, bytes/s.
     pub(crate) const fn together(&self, direction: Direction) -> Option<f64> {
         self.of(direction).together
+    }
+
+    /// What several connections together lost, unless a full queue has dropped it.
+    pub(crate) const fn lost_together(&self, direction: Direction) -> Option<Losses> {
+        self.of(direction).lost_together
     }
 
     /// Rate of one connection, bytes/s; 0 where it was not measured.
@@ -100,6 +121,16 @@ pub(crate) struct OtherSettings {
     pub(crate) without_rekeys: Option<f64>,
     /// Below the rate above which segments seem to be dropped.
     pub(crate) below_policer: Option<BelowPolicer>,
+    /// With a congestion control that fills the path's queue, where the one in use keeps it short.
+    pub(crate) filled_queue: Option<FilledQueue>,
+}
+
+/// An upload with a congestion control that fills the queue of the path until it drops segments.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct FilledQueue {
+    pub(crate) control: &'static str,
+    /// The round trip with a full queue, seconds.
+    pub(crate) round_trip: f64,
 }
 
 /// Result of asking the server for another cipher.
@@ -126,6 +157,7 @@ pub(crate) struct BelowPolicer {
     /// The limit, and the rate that was reached, bytes/s.
     pub(crate) limit: f64,
     pub(crate) rate: f64,
-    /// Part of the segments that was lost.
+    /// Part of the segments that was lost, and all of them.
     pub(crate) lost: f64,
+    pub(crate) segments: f64,
 }

@@ -8,6 +8,7 @@ mod packets;
 mod sftp_rates;
 mod shapers;
 mod starved;
+mod virtual_path;
 mod virtual_time;
 mod waits;
 
@@ -43,7 +44,7 @@ fn good() -> Facts {
         server: EndUsage { cpu: Some(0.2), ..EndUsage::default() },
         ..Flow::default()
     };
-    let transfers = DirectionThroughput { flow: Some(flow), together: Some(10.5e6) };
+    let transfers = DirectionThroughput { flow: Some(flow), together: Some(10.5e6), lost_together: None };
     let disk = Disk {
         directory: "/home/u".to_owned(),
         rate: 200e6,

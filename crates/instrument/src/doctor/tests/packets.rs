@@ -3,8 +3,8 @@
 use lh_metrics::drops::Drops;
 
 use super::super::diagnose::diagnose;
-use super::super::facts::{Facts, Mark, OtherControl};
-use super::super::losses::losses_may_limit;
+use super::super::facts::{Facts, FilledQueue, Losses, Mark, OtherControl};
+use super::super::losses::{losses_may_limit, of_several};
 use super::super::small_packets::SmallPackets;
 use super::{first, good, sender, up};
 use crate::flow::{DeviceRate, Direction, Flow, Sender};
@@ -100,6 +100,83 @@ fn loss_is_named_only_where_more_connections_are_faster() {
     );
     facts.throughput.up.together = Some(0.61e6);
     assert!(diagnose(&facts).iter().all(|finding| finding.cause != "loss"));
+}
+
+#[test]
+fn few_losses_are_counted_with_those_of_several_connections() {
+    let mut facts = good();
+    // Ten of 1660 segments, by chance: the path loses 0.3 %.
+    (sender(&mut facts).segments, sender(&mut facts).resent) = (1660.0, 10.0);
+    up(&mut facts).rate = 0.45e6;
+    facts.throughput.up.together = Some(3.6e6);
+    assert!(first(&facts).1.contains("Loss of 0.60 %"), "{:?}", first(&facts));
+    let several = |segments, resent| Some(Losses { segments, resent });
+    facts.throughput.up.lost_together = several(8200.0, 20.0);
+    let found = diagnose(&facts).remove(0);
+    assert!(found.title.contains("Loss of 0.30 %"), "{found:?}");
+    assert!(found.evidence[1].contains("10 of 1660 segments again (0.60 %)"), "{found:?}");
+    assert!(found.evidence[2].contains("four connections together 20 of 8200 (0.24 %)"), "{found:?}");
+    // Four overflow a short queue: what they lose is no property of one.
+    facts.throughput.up.lost_together = several(8200.0, 200.0);
+    assert!(first(&facts).1.contains("Loss of 0.60 %"), "{:?}", first(&facts));
+}
+
+#[test]
+fn losses_of_a_full_queue_are_none_of_the_path() {
+    let mut flow = good().throughput.up.flow.unwrap();
+    flow.tcp.sender.as_mut().unwrap().resent = 30.0;
+    let both = [flow.clone(), flow.clone()];
+    assert_eq!(of_several(&both, 0.05), Some(Losses { segments: 60_000.0, resent: 60.0 }));
+    flow.tcp.drops = Some(Drops { first_round_trip: 0.09, ..Drops::default() });
+    assert_eq!(of_several(&[both[0].clone(), flow.clone()], 0.05), None);
+    flow.tcp.sender = None;
+    assert_eq!(of_several(&[flow], 0.05), None);
+}
+
+/// Losses of 0.5 % hold one connection to 0.6 MB/s, and four move 2.3 MB/s.
+fn lossy() -> Facts {
+    let mut facts = good();
+    (sender(&mut facts).resent, sender(&mut facts).congestion_window) = (150.0, Some(32_000.0));
+    up(&mut facts).rate = 0.6e6;
+    facts.throughput.up.together = Some(2.3e6);
+    facts
+}
+
+#[test]
+fn buffer_behind_losses_is_the_next_finding() {
+    let causes = |facts: &Facts| {
+        let all = diagnose(facts).into_iter().filter(|found| found.cause != "path");
+        all.map(|found| (found.cause, found.title)).collect::<Vec<_>>()
+    };
+    let mut facts = lossy();
+    facts.systems.here = System::from_pairs(&[("tcp_wmem", "4096 16384 65536")]);
+    let found = causes(&facts);
+    assert_eq!((found[0].0, found[1].0, found.len()), ("loss", "send_buffer", 2), "{found:?}");
+    let title = "The send buffer of this machine (65.5 kB at most) limits uploads as soon as fewer segments get lost.";
+    assert_eq!(found[1].1, title);
+    assert!(diagnose(&facts)[1].evidence[1].contains("1.3 MB/s at most over a round trip of 50 ms"));
+    facts.systems.there = System::from_pairs(&[("tcp_rmem", "4096 65536 65536")]);
+    // Three quarters of a receive buffer are window at most, which is less than the send buffer holds.
+    let found = causes(&facts);
+    assert_eq!((found[1].0, found[2].0), ("receive_buffer", "send_buffer"), "{found:?}");
+    // Buffers that permit what four connections moved, and one that the connection exceeds.
+    for limit in ["4096 16384 131072", "4096 16384 20000"] {
+        facts = lossy();
+        facts.systems.here = System::from_pairs(&[("tcp_wmem", limit)]);
+        assert_eq!(causes(&facts).len(), 1, "{limit}: {:?}", causes(&facts));
+    }
+}
+
+#[test]
+fn longer_wait_decides_between_losses_and_a_buffer() {
+    let mut facts = lossy();
+    facts.systems.there = System::from_pairs(&[("tcp_rmem", "4096 65536 98304")]);
+    sender(&mut facts).window = Some(65_536.0);
+    for (waited, causes) in [(0.4, ["loss", "receive_buffer"]), (0.7, ["receive_buffer", "loss"])] {
+        sender(&mut facts).receive_window = Some(waited);
+        let found = diagnose(&facts);
+        assert_eq!([found[0].cause, found[1].cause], causes, "{waited}: {found:?}");
+    }
 }
 
 #[test]
@@ -239,6 +316,23 @@ fn long_queue_is_named_with_its_milliseconds() {
     sender(&mut facts).longest_rtt = Some(0.52);
     let evidence = diagnose(&facts).remove(0).evidence;
     assert!(evidence[0].contains("450 ms during the upload, 520 ms at most"), "{evidence:?}");
+}
+
+#[test]
+fn queue_that_bbr_keeps_short_is_named() {
+    let mut facts = good();
+    sender(&mut facts).congestion_control = Some("bbr".to_owned());
+    assert_ne!(first(&facts).0, "bufferbloat");
+    facts.other_settings.filled_queue = Some(FilledQueue { control: "reno", round_trip: 0.35 });
+    let (cause, title) = first(&facts);
+    assert!(cause == "bufferbloat" && title.contains("by 300 ms during uploads"), "{title}");
+    let evidence = diagnose(&facts).remove(0).evidence;
+    assert!(evidence[1].starts_with("350 ms during an upload with reno, which fills"), "{evidence:?}");
+    assert!(evidence[1].ends_with("bbr keeps it shorter"), "{evidence:?}");
+    assert!(!diagnose(&facts).iter().any(|found| found.title.contains("during downloads")));
+    // A queue as short as a path needs.
+    facts.other_settings.filled_queue = Some(FilledQueue { control: "reno", round_trip: 0.06 });
+    assert_ne!(first(&facts).0, "bufferbloat");
 }
 
 #[test]

@@ -1,0 +1,139 @@
+//! Uploads with another setting, each where the one in use may be the limit.
+
+use lh_metrics::loss::is_bbr;
+
+use super::budget;
+use super::congestion;
+use super::diagnose::one_is_not_enough;
+use super::facts::{BelowPolicer, Facts, FilledQueue, OtherCipher, OtherControl};
+use super::instruments::{Instruments, Place, Transfer, one_flow};
+use super::losses::losses_may_limit;
+use super::packets::seems_policed;
+use crate::flow::{Direction, Flow, MANY_REKEYS};
+use crate::stats::pacing;
+
+/// Uploads with other settings, where those in use may be the limit.
+pub(super) fn measure<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
+    let full = Transfer::full(Direction::Up, facts.round_trip());
+    let time = full.time.as_secs_f64();
+    if instruments.settings().compresses && budget::begin(instruments, facts, "compression", 2.0 * time) {
+        let with = [("Compression", "yes")];
+        let rates = [
+            one_flow(instruments, Place::Server, &with, &full),
+            one_flow(instruments, Place::Server, &with, &full),
+        ];
+        // The better one, so that a moment's load is no fault of it.
+        facts.other_settings.compressed =
+            rates.into_iter().flatten().filter(Flow::is_significant).map(|flow| flow.rate).reduce(f64::max);
+    }
+    let rekeys_often = facts.throughput.up.flow.as_ref().is_some_and(|flow| flow.rekeys.count >= MANY_REKEYS);
+    if rekeys_often && budget::begin(instruments, facts, "fewer key exchanges", time) {
+        let other = one_flow(instruments, Place::Server, &[("RekeyLimit", "default none")], &full);
+        // A run that exchanged keys as often shows nothing: the server's own limit applies.
+        let is_fewer = |flow: &Flow| flow.is_significant() && flow.rekeys.count < MANY_REKEYS;
+        facts.other_settings.without_rekeys = other.ok().filter(is_fewer).map(|flow| flow.rate);
+    }
+    below_policer(instruments, facts);
+    other_control(instruments, facts);
+    fill_queue(instruments, facts);
+}
+
+/// An upload with a congestion control that fills the queue of the path, where BBR keeps it short: copies of
+/// other programs and machines fill it.
+fn fill_queue<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
+    // CUBIC's slow start ends before the queue is full (HyStart), and that of Reno where it drops segments.
+    const FILLS: &str = "reno";
+    let control = |flow: &Flow| flow.tcp.sender.as_ref().and_then(|sender| sender.congestion_control.clone());
+    let uses = facts.throughput.significant(Direction::Up).and_then(control);
+    if facts.path.is_proxied || !is_bbr(uses.as_deref()) {
+        return;
+    }
+    let transfer = Transfer::full(Direction::Up, facts.round_trip());
+    if !budget::begin(instruments, facts, "an upload that fills the queue", transfer.time.as_secs_f64()) {
+        return;
+    }
+    let flow = one_flow(instruments, Place::Server, &[("TcpCongestion", FILLS)], &transfer);
+    let flow = flow.ok().filter(Flow::is_significant).filter(|flow| control(flow).as_deref() == Some(FILLS));
+    // The round trip where segments were dropped first is that of a full queue.
+    let at_drops = flow.as_ref().and_then(|flow| flow.tcp.drops.as_ref()).map(|drops| drops.first_round_trip);
+    let usual = flow.as_ref().and_then(|flow| flow.tcp.sender.as_ref()?.loaded_rtt);
+    facts.other_settings.filled_queue = [at_drops, usual]
+        .into_iter()
+        .flatten()
+        .reduce(f64::max)
+        .map(|round_trip| FilledQueue { control: FILLS, round_trip });
+}
+
+/// An upload with another congestion control, where the one in use may be the limit.
+fn other_control<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
+    // Segments that a full queue has dropped explain no rate.
+    let is_lossy = facts.throughput.up.flow.as_ref().is_some_and(|flow| {
+        flow.loss().is_some_and(|loss| loss > 0.0005) && losses_may_limit(flow, facts.round_trip())
+    });
+    let uses = facts
+        .throughput
+        .up
+        .flow
+        .as_ref()
+        .and_then(|flow| flow.tcp.sender.as_ref()?.congestion_control.clone());
+    let name = if is_lossy {
+        let has_bbr = facts.systems.here.has_congestion_control("bbr") && uses.as_deref() != Some("bbr");
+        has_bbr.then_some("bbr")
+    } else {
+        congestion::alternative(facts).filter(|_| one_is_not_enough(facts, Direction::Up))
+    };
+    let Some(name) = name else { return };
+    let time = Transfer::judged(Direction::Up, facts.round_trip()).time;
+    if !budget::begin(instruments, facts, "another congestion control", time.as_secs_f64()) {
+        return;
+    }
+    let alone = facts.throughput.rate(Direction::Up);
+    let transfer = Transfer::compared(Direction::Up, facts.round_trip(), alone);
+    let transfer = Transfer { time, ..transfer };
+    let other = one_flow(instruments, Place::Server, &[("TcpCongestion", name)], &transfer);
+    facts.other_settings.congestion_control = other.ok().filter(Flow::is_significant).and_then(|flow| {
+        let used = flow.tcp.sender?.congestion_control?;
+        let name = name.to_owned();
+        Some(match used == name {
+            true => OtherControl::Measured { name, rate: flow.rate },
+            false => OtherControl::Overruled { name },
+        })
+    });
+}
+
+/// An upload at four fifths of the rate that passes, where what exceeds a rate seems to be dropped for each
+/// connection: a policer then drops nothing, and a path that loses packets by chance loses as many.
+fn below_policer<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
+    const PART: f64 = 0.8;
+    let limit = facts.throughput.rate(Direction::Up) * PART;
+    let transfer = Transfer::full(Direction::Up, facts.round_trip());
+    let name = "upload below the rate";
+    if !seems_policed(facts) || !budget::begin(instruments, facts, name, transfer.time.as_secs_f64()) {
+        return;
+    }
+    let flow = one_flow(instruments, Place::Server, &[("TcpPacing", &pacing(limit))], &transfer);
+    let flow = flow.ok().filter(Flow::is_significant);
+    facts.other_settings.below_policer = flow.and_then(|flow| {
+        let segments = flow.tcp.sender.as_ref()?.segments;
+        Some(BelowPolicer { limit, rate: flow.rate, lost: flow.loss()?, segments })
+    });
+}
+
+/// An upload with the cipher that needs least of a processor, where one may be the limit.
+pub(super) fn cipher<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
+    const FASTEST: &str = "aes128-gcm@openssh.com";
+    let used = |flow: &Flow| flow.client.cpu.unwrap_or(0.0).max(flow.server.cpu.unwrap_or(0.0));
+    let full = Transfer::full(Direction::Up, facts.round_trip());
+    let is_busy =
+        facts.throughput.up.flow.as_ref().map_or(0.0, used) > 0.8 && facts.negotiated.cipher != FASTEST;
+    if is_busy && budget::begin(instruments, facts, "another cipher", full.time.as_secs_f64()) {
+        let name = FASTEST.to_owned();
+        facts.other_settings.cipher =
+            match one_flow(instruments, Place::Server, &[("Ciphers", FASTEST)], &full) {
+                Ok(flow) => flow.is_significant().then_some(OtherCipher::Measured { name, rate: flow.rate }),
+                Err(fault) => {
+                    fault.to_string().contains("no matching cipher").then_some(OtherCipher::Refused { name })
+                }
+            };
+    }
+}
