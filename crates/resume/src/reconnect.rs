@@ -19,6 +19,12 @@ const LONG_AWAY: Duration = Duration::from_secs(120);
 /// less.
 const STUCK: Duration = Duration::from_secs(10);
 
+/// Attempts in a row that find an unaccepted host key, each with [`PAUSE`]. A host that is replaced for a
+/// moment, as when an address moves, is noticed soon; one that stays costs a key exchange every
+/// [`LONG_PAUSE`]. Servers that count connections without a login (OpenSSH's `PerSourcePenalties`: 1 s for
+/// each, enforced from 15 s on) tolerate one a second.
+const OTHER_KEYS: u32 = 30;
+
 /// Limit of simultaneous attempts.
 const BESIDE: usize = 2;
 
@@ -47,8 +53,10 @@ pub enum Action {
 pub enum Failure {
     /// The connection could not be made, or broke.
     Path,
-    /// Another host answered: its host key differs from that of the session's server, or it refused before
-    /// the server was reached, as a jump host does. The next attempt may reach the server.
+    /// A host answered whose host key is not accepted. Nothing was asked of it.
+    OtherKey,
+    /// Another host refused: one with an accepted key, or a jump host before the server was reached. The next
+    /// attempt may reach the server.
     Elsewhere,
     /// The session's server refused the claim and proved its host key, or the session cannot be continued at
     /// all.
@@ -94,6 +102,8 @@ pub struct Reconnect {
     attempts: usize,
     /// Number of attempts that were replaced although they had made progress, since the link broke.
     replaced: u32,
+    /// Number of attempts in a row that found an unaccepted host key, since the link broke.
+    other_keys: u32,
     /// Number of attempts in the session.
     numbered: u64,
     /// Start of the last attempt.
@@ -111,6 +121,7 @@ impl Reconnect {
             under_way: Vec::new(),
             attempts: 0,
             replaced: 0,
+            other_keys: 0,
             numbered: 0,
             started: None,
             round_trip: Duration::ZERO,
@@ -129,7 +140,7 @@ impl Reconnect {
             self.attempts = 0;
         }
         self.under_way.clear();
-        self.replaced = 0;
+        (self.replaced, self.other_keys) = (0, 0);
         self.state = State::Away { since: now, next: now };
         self.schedule(now);
     }
@@ -161,8 +172,12 @@ impl Reconnect {
         self.schedule(now);
         // The answer of another host costs a key exchange. It has no meaning for a network that has changed
         // since.
-        if failure == Failure::Elsewhere && !attempt.outdated {
-            self.put_off(LONG_PAUSE);
+        self.other_keys = if failure == Failure::OtherKey { self.other_keys + 1 } else { 0 };
+        match failure {
+            _ if attempt.outdated => {}
+            Failure::OtherKey if self.other_keys <= OTHER_KEYS => self.put_off(PAUSE),
+            Failure::OtherKey | Failure::Elsewhere => self.put_off(LONG_PAUSE),
+            Failure::Path | Failure::Refused => {}
         }
     }
 

@@ -79,7 +79,7 @@ impl ResumableSession {
 
     /// Records a failed attempt.
     pub(super) fn fail(&mut self, id: AttemptId, failure: Failure, now: Instant) {
-        self.is_elsewhere = failure == Failure::Elsewhere;
+        self.is_elsewhere = matches!(failure, Failure::OtherKey | Failure::Elsewhere);
         self.reconnect.on_failed(id, failure, now);
     }
 }

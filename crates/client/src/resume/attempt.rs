@@ -322,8 +322,9 @@ impl Thread {
 /// Returns the meaning of an error before the session's server was reached.
 const fn failure_of(error: &ClientError) -> Failure {
     match error {
-        // `Denied` comes from a jump host: there is no login on the server itself.
-        ClientError::HostKey(_) | ClientError::Denied(_) => Failure::Elsewhere,
+        ClientError::HostKey(_) => Failure::OtherKey,
+        // It comes from a jump host: there is no login on the server itself.
+        ClientError::Denied(_) => Failure::Elsewhere,
         ClientError::Config(_) => Failure::Refused,
         ClientError::Unreachable(_)
         | ClientError::Refused(_)

@@ -104,6 +104,28 @@ fn other_hosts_at_the_address_do_not_end_the_session() {
     assert_eq!(reconnect.poll(start + GRACE), Some(Action::GiveUp));
 }
 
+/// A key that is not accepted is tried again each second for half a minute, then less often.
+#[test]
+fn host_key_that_changes_back_is_noticed_within_a_second() {
+    let mut reconnect = Reconnect::new(GRACE);
+    let mut now = Instant::now();
+    reconnect.on_broken(now);
+    for attempt in 1..=OTHER_KEYS + 5 {
+        let id = connect(&mut reconnect, now);
+        reconnect.on_failed(id, Failure::OtherKey, now + ms(30));
+        let pause = if attempt <= OTHER_KEYS { PAUSE } else { LONG_PAUSE };
+        assert_eq!(reconnect.poll(now + pause - ms(1)), None, "{attempt}");
+        now += pause;
+    }
+    // Another answer between them, or a link, begins the count again.
+    let id = connect(&mut reconnect, now);
+    reconnect.on_failed(id, Failure::Path, now);
+    now += PAUSE;
+    let id = connect(&mut reconnect, now);
+    reconnect.on_failed(id, Failure::OtherKey, now);
+    connect(&mut reconnect, now + PAUSE);
+}
+
 #[test]
 fn stuck_attempts_are_abandoned_and_slow_ones_are_not() {
     let start = Instant::now();
