@@ -253,3 +253,43 @@ fn a_session_goes_on_at_the_hosts_other_address() {
     let resumed = |address| is_from("resumed", address);
     assert!(resumed(HERE_V6) || resumed(HERE[0]), "{}", log());
 }
+
+/// Like `a_session_goes_on_at_the_hosts_other_address`, with the addresses of a jump host.
+///
+/// Covers: ssh_config Resume; ssh_config ProxyJump
+#[test]
+fn a_session_goes_on_at_the_jump_hosts_other_address() {
+    let test = "a_session_goes_on_at_the_jump_hosts_other_address";
+    let addresses = [(HERE[0], 24, THERE), (HERE_V6, 64, THERE_V6)];
+    let Some(setup) = NamespaceSetup::with_addresses(test, &addresses) else { return };
+    let lab = &setup.lab;
+    lab.write("hosts", &format!("{THERE_V6} both-families\n{THERE} both-families\n"));
+    let config = format!(
+        "Host far\n HostName {THERE}\n ProxyJump both-families\n Resume yes\nHost *\n Port {PORT}\n User {}\n \
+         HostKeyAlias [{THERE}]:{PORT}\n UserKnownHostsFile {}\n GlobalKnownHostsFile /dev/null\n \
+         StrictHostKeyChecking yes\n IdentitiesOnly yes\n IdentityFile {}\n BatchMode yes\n WarnWeakCrypto no\n",
+        me(),
+        lab.arg("known_hosts"),
+        lab.arg("user_ed25519"),
+    );
+    lab.write("config", &config);
+    let alone = format!("mount --bind '{}' /etc/hosts && exec \"$@\"", lab.arg("hosts"));
+    let mut command = Command::new("timeout");
+    command.args(["200", "unshare", "-m", "sh", "-c", &alone, "sh"]).arg(our("lhssh"));
+    command.args(["-F", &lab.arg("config"), "far", "exec cat"]);
+    command.env("HOME", lab.path("home")).env_remove("SSH_AUTH_SOCK");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.stderr(std::fs::File::create(lab.path("said")).unwrap());
+    let client = within(&setup.client, || command.spawn()).unwrap();
+    let is_from = |address: &str| setup.server.log().contains(&format!("for {} from {address} ", me()));
+    let silence = || {
+        let way = match is_from(HERE_V6) {
+            true => format!("-6 route add blackhole {HERE_V6}/128"),
+            false => format!("route add blackhole {}/32", HERE[0]),
+        };
+        setup.at_server(&setup.ip, &way).unwrap();
+    };
+    lines_pass_through(&setup, client, &[&silence]);
+    setup.server.await_resumptions(1);
+    assert!(is_from(HERE_V6) && is_from(HERE[0]), "{}", setup.server.log());
+}

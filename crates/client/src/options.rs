@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use lh_config::client::{ClientConfig, CommandLine, JumpHost, Request, UserFile};
+use lh_config::value::SecondsOrNone;
 use lh_config::{Account, CommandFailure, ConfigError, Environment};
 use lh_crypto::FingerprintHash;
 use lh_sys::errno_text;
@@ -14,6 +15,9 @@ use crate::commands::Commands;
 use crate::log::Log;
 use crate::ticket::Ticket;
 use crate::ui::{LogLevel, UserInterface};
+
+/// Longest time for connecting and the key exchange in an attempt to resume a session, seconds.
+const CONNECT: u64 = 15;
 
 /// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,10 +115,21 @@ impl Options {
         options.purpose = Purpose::Forwards;
         options.commands = self.commands.clone();
         if options.commands.is_some() {
-            // An attempt to resume a session: a method that asks the user would get empty answers.
-            options.config.settings.batch_mode.force(true);
+            options.bound_attempt();
         }
         Ok(options)
+    }
+
+    /// Bounds an attempt to resume a session, and the ways to its jump hosts.
+    pub(crate) fn bound_attempt(&mut self) {
+        let settings = &mut self.config.settings;
+        let own = settings.connect_timeout.0.map_or(CONNECT, |seconds| seconds.clamp(1, CONNECT));
+        settings.connect_timeout.force(SecondsOrNone(Some(own)));
+        // Batch mode: questions are refused, so an unknown key is too. A method that asks the user would get
+        // empty answers.
+        settings.batch_mode.force(true);
+        // A silent address would use up the attempt's time, and the next attempt would begin with it again.
+        settings.happy_eyes.force(true);
     }
 
     /// Returns the path of the agent's socket: `IdentityAgent`, else `SSH_AUTH_SOCK`.
@@ -218,19 +233,23 @@ pub fn local_account() -> Result<Account, UnknownUid> {
 mod tests {
     use super::*;
 
-    /// An empty answer to a jump host's question is a failed login there.
+    /// An empty answer to a jump host's question is a failed login there, and a silent address of it uses up
+    /// the time of an attempt.
     #[test]
-    fn attempts_ask_nothing_at_jump_hosts() {
+    fn attempts_are_bounded_at_jump_hosts() {
         let account =
             Account { name: "me".into(), uid: 1, home: "/nonexistent".into(), host_name: "here".into() };
         let mut request = Request::new("host", account);
         request.user_file = UserFile::None;
         let mut options = Options::load(&request).expect("a configuration");
         let hop = JumpHost::parse("hop").expect("a host");
-        let asks = |options: &Options| !*options.for_hop(&hop, &[]).expect("options").config.batch_mode;
-        assert!(asks(&options));
+        let bounds = |options: &Options| {
+            let config = options.for_hop(&hop, &[]).expect("options").config;
+            (*config.batch_mode, *config.happy_eyes, config.connect_timeout.duration())
+        };
+        assert_eq!(bounds(&options), (false, false, None));
         options.commands = Some(Commands::detached());
-        assert!(!asks(&options));
+        assert_eq!(bounds(&options), (true, true, Some(std::time::Duration::from_secs(CONNECT))));
     }
 
     #[test]

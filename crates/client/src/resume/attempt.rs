@@ -9,7 +9,6 @@ use std::sync::mpsc::{Receiver, RecvError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use lh_config::value::SecondsOrNone;
 use lh_crypto::PublicKey;
 use lh_driver::{Link, LinkError};
 use lh_resume::message::{ACCEPTED, Accepted, Request};
@@ -25,8 +24,6 @@ use crate::log::Log;
 use crate::options::Options;
 use crate::ui::{LogLevel, Progress, UserInterface};
 
-/// Longest time for connecting and the key exchange, seconds.
-const CONNECT: u64 = 15;
 /// Longest wait for the answer to the claim.
 const ANSWER: Duration = Duration::from_secs(15);
 /// Time between checks for the loop's order to claim the session, while PINGs are sent.
@@ -179,13 +176,7 @@ impl Attempt {
     ) -> io::Result<Self> {
         let session = session.clone();
         let mut options = options.clone();
-        let config = &mut options.config;
-        let own = config.connect_timeout.0.map_or(CONNECT, |seconds| seconds.clamp(1, CONNECT));
-        config.settings.connect_timeout.force(SecondsOrNone(Some(own)));
-        // Batch mode: questions are refused, so an unknown key is too.
-        config.settings.batch_mode.force(true);
-        // A silent address would use up the attempt's time, and the next attempt would begin with it again.
-        config.settings.happy_eyes.force(true);
+        options.bound_attempt();
         options.log_level = LogLevel::Error;
         let indirect = !options.config.is_direct();
         let (wake, waker) = UnixStream::pair()?;

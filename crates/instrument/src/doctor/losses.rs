@@ -33,17 +33,19 @@ pub(super) fn losses_may_limit(flow: &Flow, idle: f64) -> bool {
 /// path: more of them overflow a short queue.
 const SAME: f64 = 2.0;
 
-/// Adds up what several transfers at a time lost; `None` where a full queue has dropped some of it, or the
-/// path reorders. `idle` is the round trip without load, seconds.
+/// Adds up what several transfers at a time lost, of which nothing counts where segments were overtaken;
+/// `None` where a full queue has dropped some of it. `idle` is the round trip without load, seconds.
 pub(super) fn of_several(flows: &[Flow], idle: f64) -> Option<Losses> {
     let mut sum = Losses::default();
     for flow in flows {
-        let sender = flow.tcp.sender.as_ref().filter(|sender| !sender.is_reordered())?;
+        let sender = flow.tcp.sender.as_ref()?;
         if flow.tcp.drops.as_ref().is_some_and(|course| course.is_of_full_queue(idle)) {
             return None;
         }
-        sum.segments += sender.segments;
-        sum.resent += sender.resent;
+        if !sender.is_reordered() {
+            sum.segments += sender.segments;
+            sum.resent += sender.resent;
+        }
     }
     Some(sum)
 }
