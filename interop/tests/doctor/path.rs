@@ -3,7 +3,7 @@
 use lh_interop::peers;
 use lh_link::path::{Side, Spec};
 
-use super::path_setup::{PathSetup, Plan, Server, first, has_iptables, of_direction, spec};
+use super::path_setup::{PathSetup, Plan, Server, first, has_iptables, of_direction, spec, takes};
 
 #[test]
 fn doctor_names_loss() {
@@ -139,6 +139,37 @@ fn doctor_names_bufferbloat() {
     let loaded = diagnosis["measured"]["upload"]["loaded_rtt_seconds"].as_f64().unwrap();
     // CUBIC may take longer than the transfer to fill it; more than the queue there is not.
     assert!((0.12..0.56).contains(&loaded), "planted 0.52 at most: {diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_queue_that_bbr_keeps_short() {
+    let test = "doctor_names_a_queue_that_bbr_keeps_short";
+    if !has_bbr(test) {
+        return;
+    }
+    // 750 kB behind 20 Mb/s are 300 ms.
+    let congestion = "bbr".to_owned();
+    let plan = Plan { spec: Spec { queue: Some(750_000), congestion, ..spec(20, 20) }, ..Plan::default() };
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    let diagnosis = setup.examine(&[], "bufferbloat");
+    first(&diagnosis, "bufferbloat", &["during uploads", "bbr keeps it shorter", "tc qdisc replace"]);
+    takes(&diagnosis, 0.28);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_small_buffer_behind_losses() {
+    let test = "doctor_names_a_small_buffer_behind_losses";
+    let plan = Plan { spec: Spec { loss: 0.003, ..spec(100, 60) }, ..Plan::default() };
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    for side in [Side::Near, Side::Far] {
+        setup.sysctl(side, "tcp_wmem", "4096 16384 65536");
+    }
+    let diagnosis = setup.examine(&[], "loss");
+    first(&diagnosis, "loss", &["holds cubic back", "with four connections together"]);
+    of_direction(&diagnosis, "send_buffer", "uploads");
+    of_direction(&diagnosis, "send_buffer", "downloads");
 }
 
 #[test]
@@ -343,12 +374,12 @@ fn doctor_takes_no_queue_for_a_policer() {
     }
     // BBR fills a queue of a whole round trip and of a quarter where it starts, loses a burst, and keeps it
     // short then.
-    for queue in [400_000, 100_000] {
+    for (queue, cause) in [(400_000, "bufferbloat"), (100_000, "path")] {
         let congestion = "bbr".to_owned();
         let spec = Spec { queue: Some(queue), congestion, ..spec(40, 80) };
         let Some(setup) = PathSetup::start(test, &Plan { spec, ..Plan::default() }) else { return };
         // What else runs on this machine may be a cause; a policer is none in any case.
-        let diagnosis = setup.examine(&[], "path");
+        let diagnosis = setup.examine(&[], cause);
         assert!(!diagnosis["findings"].to_string().contains("a policer"), "{diagnosis:#}");
         for direction in ["upload", "download"] {
             let measured = &diagnosis["measured"][direction];

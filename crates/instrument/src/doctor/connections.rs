@@ -220,7 +220,13 @@ impl Instruments for Connections<'_> {
             })
         });
         let answers: Vec<Receiver<Flow>> = answers.collect();
-        answers.into_iter().map(|answer| answer.recv().map_err(|_| Fault::Late(ENDED))).collect()
+        let mut flows = answers
+            .into_iter()
+            .map(|answer| answer.recv().map_err(|_| Fault::Late(ENDED)))
+            .collect::<Result<Vec<Flow>, Fault>>()?;
+        let together = comparison.and_then(|comparison| comparison.together());
+        flows.iter_mut().for_each(|flow| flow.together = together);
+        Ok(flows)
     }
 
     fn arriving(&mut self, connection: &mut Connection, sizes: &[u64]) -> (Option<u64>, Option<u64>) {

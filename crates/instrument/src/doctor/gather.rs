@@ -283,7 +283,10 @@ fn several<I: Instruments>(instruments: &mut I, facts: &mut Facts, connections: 
         let flows = instruments.transfer(&mut connections, &transfer).ok();
         // Fewer than these would compare another number of connections.
         let flows = flows.filter(|flows| flows.iter().all(|flow| flow.rate > 0.0));
-        let rate = flows.as_ref().map(|flows| flows.iter().map(|flow| flow.rate).sum());
+        let rate = flows.as_ref().map(|flows| {
+            let at_the_same_time = flows.first().and_then(|flow| flow.together);
+            at_the_same_time.unwrap_or_else(|| flows.iter().map(|flow| flow.rate).sum())
+        });
         if rate.is_none() {
             facts.run.missing.push(format!(
                 "{name}s over {TOGETHER} connections at a time, with which each is compared: one was refused or broke off \

@@ -24,6 +24,8 @@ pub(crate) const MANY_REKEYS: u64 = 3;
 pub(crate) struct Flow {
     /// Bytes per second behind the warm-up.
     pub(crate) rate: f64,
+    /// Rate of all connections of a comparison, bytes/s, at the time when all of them moved data.
+    pub(crate) together: Option<f64>,
     /// Length of the flow, seconds.
     pub(crate) seconds: f64,
     /// Samples behind the warm-up.

@@ -27,7 +27,12 @@ struct State {
     /// When the first connection was told, seconds, and the bytes of all until then, since all move data.
     points: Vec<(f64, u64)>,
     is_steady: bool,
+    /// One of the connections has moved its data: from then on, the others have the path for themselves.
+    has_ended: bool,
 }
+
+/// Part of the time of all connections that is not counted: TCP's slow start.
+const WARM_UP: f64 = 0.3;
 
 impl Comparison {
     /// Compares `connections` together with the rate `like`, bytes/s, over a round trip, seconds.
@@ -48,12 +53,29 @@ impl Comparison {
         // nothing of all.
         let have_begun = state.moved.iter().all(|(_, grown)| *grown > 0);
         // One clock counts.
-        if index == 0 && have_begun && !state.is_steady {
+        if index == 0 && have_begun && !state.is_steady && !state.has_ended {
             let total = state.moved.iter().map(|(_, grown)| grown).sum();
             state.points.push((now, total));
             state.is_steady = is_steady(&state.points, self.window, self.like);
         }
         state.is_steady.then_some(2.0 * self.window)
+    }
+
+    /// Takes note that a connection has moved its data.
+    pub(crate) fn ended(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).has_ended = true;
+    }
+
+    /// The rate of all connections together, bytes/s, at the time when all of them moved data. The sum of the
+    /// rates that each had would be more than the path carries where one begins late: it has the path for
+    /// itself when the others have ended. `None` where that time is too short.
+    pub(crate) fn together(&self) -> Option<f64> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (&(begun, _), &(ended, all)) = (state.points.first()?, state.points.last()?);
+        let from =
+            if state.is_steady { ended - 2.0 * self.window } else { begun + WARM_UP * (ended - begun) };
+        let &(from, before) = state.points.iter().find(|(at, _)| *at >= from)?;
+        (ended - from >= self.window).then(|| all.saturating_sub(before) as f64 / (ended - from))
     }
 }
 
@@ -112,6 +134,29 @@ mod tests {
             }
         }
         assert_eq!(end, None, "four connections are four times as fast");
+    }
+
+    #[test]
+    fn rate_together_is_that_of_the_time_of_all() {
+        // A path of 12 MB/s; the fourth connection begins after a second, and has it for itself at the end.
+        let comparison = Comparison::new(3e6, 0.05, 4);
+        let mut bytes = [0.0; 4];
+        for step in 0..60 {
+            let now = f64::from(step) * 0.05;
+            let moves = |index: usize| if index == 3 { now >= 1.0 } else { now < 2.0 };
+            let share = 12e6 / (0..4).filter(|index| moves(*index)).count().max(1) as f64;
+            for (index, bytes) in bytes.iter_mut().enumerate() {
+                if now >= 2.0 {
+                    comparison.ended();
+                }
+                *bytes += if moves(index) { share * 0.05 } else { 0.0 };
+                comparison.moved(index, now, *bytes as u64);
+            }
+        }
+        let together = comparison.together().expect("a rate");
+        assert!((11e6..13e6).contains(&together), "{together}");
+        // They move data together for a moment only, or never.
+        assert_eq!(Comparison::new(3e6, 0.05, 4).together(), None);
     }
 
     #[test]

@@ -113,6 +113,9 @@ impl Watch {
         }
         self.phase = Phase::End;
         self.ends = now + GRACE;
+        if let Some((comparison, _)) = &self.comparison {
+            comparison.ended();
+        }
         if let Some(mut channel) = self.channel.and_then(|id| cx.channel(id)) {
             if matches!(self.data, Data::Receive(_)) {
                 channel.send(b"stop\n");
