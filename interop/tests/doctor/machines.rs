@@ -319,7 +319,8 @@ fn doctor_names_a_slow_disk_of_the_server() {
     let diagnosis = diagnosis(command.arg(format!("{}@127.0.0.1", user.name)), "disk");
     first(&diagnosis, "disk", &["The disk of the server", &place]);
     let rate = diagnosis["measured"]["disk_there"]["bytes_per_second"].as_f64().unwrap();
-    assert!((1e6..6e6).contains(&rate), "planted 4.4 MB/s: {diagnosis:#}");
+    // Each of the writes that take 30 ms may wait for a processor as well.
+    assert!((0.2e6..6e6).contains(&rate), "planted 4.4 MB/s at most: {diagnosis:#}");
 }
 
 /// A file system in memory of 8 MiB; unmounted when dropped.

@@ -139,6 +139,7 @@ pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
                     percent(several.part())
                 )
             }),
+            bursts.is_none().then(|| uncertainty(all)).flatten(),
             Some(match bursts {
                 Some((times, each)) => format!(
                     "they were lost at {times} times, {each:.0} in a row: {name} slows down once for each, and reaches about {}",
@@ -153,6 +154,24 @@ pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
         gain,
         change,
         weight: weight_of_factor(factor.max(other)),
+    })
+}
+
+/// Lost segments from which their share is that of the path within a third, in 19 of 20 paths.
+const ENOUGH: f64 = 36.0;
+
+/// Says between which values the share of lost segments is where they are few: losses by chance vary by the
+/// square root of their number.
+fn uncertainty(all: Losses) -> Option<String> {
+    let varies = 2.0 * all.resent.sqrt();
+    let part = |resent: f64| percent(resent.max(1.0) / all.segments);
+    (all.resent < ENOUGH).then(|| {
+        format!(
+            "{:.0} lost segments are few: the path loses between {} and {}",
+            all.resent,
+            part(all.resent - varies),
+            part(all.resent + varies)
+        )
     })
 }
 

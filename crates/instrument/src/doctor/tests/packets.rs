@@ -116,6 +116,10 @@ fn few_losses_are_counted_with_those_of_several_connections() {
     assert!(found.title.contains("Loss of 0.30 %"), "{found:?}");
     assert!(found.evidence[1].contains("10 of 1660 segments again (0.60 %)"), "{found:?}");
     assert!(found.evidence[2].contains("four connections together 20 of 8200 (0.24 %)"), "{found:?}");
+    let few = "30 lost segments are few: the path loses between 0.19 % and 0.42 %";
+    assert_eq!(found.evidence[3], few);
+    facts.throughput.up.lost_together = several(82_000.0, 200.0);
+    assert!(!diagnose(&facts).remove(0).evidence.iter().any(|line| line.contains("are few")));
     // Four overflow a short queue: what they lose is no property of one.
     facts.throughput.up.lost_together = several(8200.0, 200.0);
     assert!(first(&facts).1.contains("Loss of 0.60 %"), "{:?}", first(&facts));
