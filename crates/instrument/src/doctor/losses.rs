@@ -24,14 +24,13 @@ pub(super) fn losses_may_limit(flow: &Flow, idle: f64) -> bool {
     if !is_bbr(control) && flow.tcp.drops.as_ref().is_some_and(has_queue) {
         return false;
     }
+    if is_of_start(flow) {
+        return false;
+    }
     let later = flow.tcp.drops.as_ref().filter(|_| is_bbr(control)).map(Drops::later_part);
     let round_trip = sender.loaded_rtt.unwrap_or(idle);
     limits_rate(later.unwrap_or(part), sender.segment, round_trip, flow.rate, control)
 }
-
-/// How many times the loss of one connection that of several may be and still be the same property of the
-/// path: more of them overflow a short queue.
-const SAME: f64 = 2.0;
 
 /// Adds up what several transfers at a time lost, of which nothing counts where segments were overtaken;
 /// `None` where a full queue has dropped some of it. `idle` is the round trip without load, seconds.
@@ -51,12 +50,20 @@ pub(super) fn of_several(flows: &[Flow], idle: f64) -> Option<Losses> {
 }
 
 /// What one connection lost, and what several lost where that is the same property of the path. A slow
-/// connection loses so few segments that their number is chance: ten may as well be five or fifteen.
+/// connection loses so few segments that their number is chance: ten may as well be five or fifteen. More than
+/// chance explains is what several lose in a queue that they overflow.
 fn counted(judged: &JudgedDirection<'_>) -> Option<(Losses, Option<Losses>)> {
     let sender = judged.sender()?;
     let one = Losses { segments: sender.segments, resent: sender.resent };
     let several = judged.facts.throughput.lost_together(judged.direction);
-    Some((one, several.filter(|several| several.part() <= SAME * one.part())))
+    Some((one, several.filter(|several| several.part() <= most_by_chance(one))))
+}
+
+/// Returns whether all losses were those of the start, and none returned: slow start has overflowed a queue,
+/// also one that is too short to show. What the path loses by chance comes back.
+fn is_of_start(flow: &Flow) -> bool {
+    let is_all = |course: &Drops| course.first >= LEAST_RESENT && course.later <= 0.0;
+    flow.tcp.drops.as_ref().is_some_and(|course| is_all(course) && flow.resent() <= course.first)
 }
 
 pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
@@ -160,10 +167,20 @@ pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
 /// Lost segments from which their share is that of the path within a third, in 19 of 20 paths.
 const ENOUGH: f64 = 36.0;
 
+/// How far the number of lost segments is from that of other transfers over the same path, by chance.
+fn variation(lost: f64) -> f64 {
+    2.0 * lost.sqrt()
+}
+
+/// The share of lost segments that the path may have where a transfer lost so many.
+fn most_by_chance(lost: Losses) -> f64 {
+    (lost.resent + variation(lost.resent)) / lost.segments.max(1.0)
+}
+
 /// Says between which values the share of lost segments is where they are few: losses by chance vary by the
 /// square root of their number.
 fn uncertainty(all: Losses) -> Option<String> {
-    let varies = 2.0 * all.resent.sqrt();
+    let varies = variation(all.resent);
     let part = |resent: f64| percent(resent.max(1.0) / all.segments);
     (all.resent < ENOUGH).then(|| {
         format!(

@@ -115,10 +115,12 @@ fn is_of_each_connection(judged: &JudgedDirection<'_>, part: f64) -> bool {
     if judged.direction == Direction::Up {
         return judged.facts.other_settings.below_policer.is_some_and(|below| {
             below.lost <= LEFT * part && below.rate >= REACHED * below.limit && is_long_enough(&below, sender)
+                // Losses of slow start do not return, and a slower upload has none of them.
+                && course.later > 0.0
         });
     }
     let by_chance = sender.segment / judged.facts.round_trip() * 1.22 / part.sqrt();
-    course.has_burst() && judged.flow.rate >= BEYOND * by_chance
+    course.has_burst() && course.later > 0.0 && judged.flow.rate >= BEYOND * by_chance
 }
 
 /// The part of the segments that was lost as a policer drops them: again and again, without a queue before.

@@ -63,6 +63,11 @@ pub(super) fn judge(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
+/// Returns whether a shaper has dropped packets: it explains losses then.
+pub(super) fn has_dropped(judged: &JudgedDirection<'_>) -> bool {
+    judged.flow.packets.shapers.iter().any(|shaper| shaper.dropped > 0.0)
+}
+
 /// Part of the shaper's rate that passed.
 fn part(judged: &JudgedDirection<'_>, shaper: &Shaper) -> Option<f64> {
     let passed = if shaper.is_of_each {

@@ -22,7 +22,8 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
     }
     // What a shaper drops and delays explains losses, windows and processes that wait.
     if let Some(shaped) = shapers::judge(judged) {
-        return [Some(shaped), bloat(judged)].into_iter().flatten().collect();
+        let lost = losses::loss(judged).filter(|_| !shapers::has_dropped(judged));
+        return [Some(shaped), lost, bloat(judged)].into_iter().flatten().collect();
     }
     // A process that does not run explains what its TCP waits for, and losses in the bursts after it.
     if let Some(stopped) = stopped::stopped(judged) {

@@ -344,7 +344,7 @@ fn policer_of_each_connection_drops_nothing_below_its_rate() {
         ..Drops::default()
     };
     let flow = up(&mut facts);
-    (flow.rate, flow.tcp.drops) = (0.5e6, Some(course));
+    (flow.rate, flow.tcp.drops) = (0.5e6, Some(course.clone()));
     facts.throughput.up.together = Some(2e6);
     assert!(!is_named(&facts, "policer"), "not tried");
     let below = BelowPolicer { limit: 0.4e6, rate: 0.39e6, lost: 0.0, segments: 1000.0 };
@@ -359,6 +359,12 @@ fn policer_of_each_connection_drops_nothing_below_its_rate() {
     *sender(&mut facts) = Sender { resent: 9.0, segments: 1658.0, ..sender(&mut facts).clone() };
     assert!(!is_named(&facts, "policer") && is_named(&facts, "loss"), "{:?}", diagnose(&facts));
     *sender(&mut facts) = Sender { resent: 300.0, segments: 2100.0, ..sender(&mut facts).clone() };
+    // One burst of slow start does not return, and neither a policer nor losses by chance follow from it.
+    let start = Drops { first: 300.0, later: 0.0, returned: 0, ..course.clone() };
+    up(&mut facts).tcp.drops = Some(start);
+    assert!(!is_named(&facts, "policer") && !is_named(&facts, "loss"), "{:?}", diagnose(&facts));
+    assert_eq!(first(&facts).0, "congestion_control");
+    up(&mut facts).tcp.drops = Some(course);
     // A path that loses by chance loses as much of a slower upload.
     facts.other_settings.below_policer = Some(BelowPolicer { lost: 0.12, ..below });
     assert_eq!(first(&facts).0, "loss");

@@ -83,3 +83,19 @@ fn class_is_changed_by_its_number() {
     let change = &diagnose(&facts)[0].change[0];
     assert!(change.contains("tc class change dev 'eth0' classid '1:10' htb rate RATE ceil RATE"), "{change}");
 }
+
+#[test]
+fn losses_beside_a_shaper_that_drops_nothing_are_named() {
+    let causes = |dropped: f64| {
+        let mut facts = good();
+        facts.systems.here = route();
+        // One connection has a quarter of the shaper's rate.
+        up(&mut facts).rate = 0.6e6;
+        up(&mut facts).packets.shapers = vec![Shaper { dropped, ..tbf(2.5e6) }];
+        up(&mut facts).tcp.sender.as_mut().unwrap().resent = 150.0;
+        facts.throughput.up.together = Some(2.4e6);
+        diagnose(&facts).iter().map(|found| found.cause).filter(|cause| *cause != "path").collect::<Vec<_>>()
+    };
+    assert_eq!(causes(0.0), ["shaper", "loss"]);
+    assert_eq!(causes(12.0), ["shaper"]);
+}
