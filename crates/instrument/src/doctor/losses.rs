@@ -59,11 +59,25 @@ fn counted(judged: &JudgedDirection<'_>) -> Option<(Losses, Option<Losses>)> {
     Some((one, several.filter(|several| several.part() <= most_by_chance(one))))
 }
 
-/// Returns whether all losses were those of the start, and none returned: slow start has overflowed a queue,
-/// also one that is too short to show. What the path loses by chance comes back.
+/// Segments lost at a time, on average, from which a burst that returned once at most is that of slow start.
+const OVERFLOW: f64 = 10.0;
+
+/// Returns whether all losses were those of the start: slow start has overflowed a queue, also one that is too
+/// short to show. What the path loses by chance comes back again and again.
 fn is_of_start(flow: &Flow) -> bool {
-    let is_all = |course: &Drops| course.first >= LEAST_RESENT && course.later <= 0.0;
-    flow.tcp.drops.as_ref().is_some_and(|course| is_all(course) && flow.resent() <= course.first)
+    let is_all = |course: &Drops| {
+        let all = course.first + course.later;
+        let is_over = course.first >= LEAST_RESENT && course.later <= 0.0;
+        let is_overflow = course.returned <= 1 && all >= OVERFLOW * (course.returned + 1) as f64;
+        (is_over || is_overflow) && flow.resent() <= all
+    };
+    flow.tcp.drops.as_ref().is_some_and(is_all)
+}
+
+/// Returns whether lost segments hold a connection back, so that a short transfer may be much slower than a
+/// longer one by chance.
+pub(super) fn vary_rates(flow: &Flow, idle: f64) -> bool {
+    flow.resent() >= LEAST_RESENT && losses_may_limit(flow, idle)
 }
 
 pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {

@@ -95,6 +95,8 @@ const BEYOND: f64 = 3.0;
 /// part of the limit.
 const LEFT: f64 = 0.1;
 const REACHED: f64 = 0.8;
+/// Times that losses return to a policer of each connection, which the sender tries again and again.
+const RETURNED: usize = 2;
 
 /// Segments that an upload below the rate would have lost by chance, from which it tells that none was.
 const LEAST_BY_CHANCE: f64 = 6.0;
@@ -112,15 +114,17 @@ fn is_of_each_connection(judged: &JudgedDirection<'_>, part: f64) -> bool {
     let Some((sender, course)) = judged.flow.tcp.sender.as_ref().zip(judged.flow.tcp.drops.as_ref()) else {
         return false;
     };
+    // Losses of slow start do not return, and a slower upload has none of them.
+    if course.returned < RETURNED {
+        return false;
+    }
     if judged.direction == Direction::Up {
         return judged.facts.other_settings.below_policer.is_some_and(|below| {
             below.lost <= LEFT * part && below.rate >= REACHED * below.limit && is_long_enough(&below, sender)
-                // Losses of slow start do not return, and a slower upload has none of them.
-                && course.later > 0.0
         });
     }
     let by_chance = sender.segment / judged.facts.round_trip() * 1.22 / part.sqrt();
-    course.has_burst() && course.later > 0.0 && judged.flow.rate >= BEYOND * by_chance
+    course.has_burst() && judged.flow.rate >= BEYOND * by_chance
 }
 
 /// The part of the segments that was lost as a policer drops them: again and again, without a queue before.

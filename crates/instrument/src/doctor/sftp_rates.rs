@@ -6,6 +6,7 @@ use super::budget;
 use super::facts::{Facts, RunSettings};
 use super::finding::{Finding, weight_of_factor};
 use super::instruments::{Instruments, PLAIN, Place};
+use super::losses;
 use super::sftp_file::{Plan, SftpRates};
 use super::stopped;
 use crate::disk::Disk;
@@ -89,6 +90,10 @@ fn slowness(facts: &Facts, direction: Direction) -> Option<(f64, f64)> {
         Direction::Down => rates.read?,
     };
     let flow = facts.throughput.significant(direction)?;
+    // A file takes a second or two, in which losses by chance may be many.
+    if losses::vary_rates(flow, facts.round_trip()) {
+        return None;
+    }
     let possible = if rates.at_a_time > 0.0 {
         OF_REQUESTS * rates.at_a_time / facts.round_trip()
     } else {

@@ -3,7 +3,7 @@
 use super::super::diagnose::diagnose;
 use super::super::facts::{Facts, Sftp};
 use super::super::sftp_file::SftpRates;
-use super::{first, good, up};
+use super::{first, good, sender, up};
 use crate::flow::Tracer;
 
 fn with(write: f64, read: f64) -> Facts {
@@ -36,6 +36,10 @@ fn sftp_is_not_blamed_for_disks_and_round_trips() {
     let mut facts = with(1e6, 9e6);
     up(&mut facts).server.tracer = Some(Tracer { process: 7, name: "strace".to_owned() });
     assert!(!is_named(&facts), "its process is traced");
+    // Losses of 0.5 % hold the command back, too, and a file of a second may lose more.
+    let mut facts = with(0.2e6, 9e6);
+    (up(&mut facts).rate, sender(&mut facts).resent) = (0.6e6, 150.0);
+    assert!(!is_named(&facts), "the path loses packets");
     // Two megabytes in each round trip of 50 ms are all that the requests permit.
     let mut facts = with(30e6, 9e6);
     facts.throughput.up.flow.as_mut().unwrap().rate = 300e6;
