@@ -16,6 +16,7 @@ pub mod algorithms;
 pub mod cidr;
 pub mod client;
 pub mod client_table;
+mod criteria_words;
 mod dialect;
 pub mod enums;
 mod environment;

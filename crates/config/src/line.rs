@@ -23,25 +23,33 @@ pub struct Arguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadQuotes;
 
+/// Blanks around keywords and the criteria of `Match`.
+pub(crate) const BLANKS: [char; 3] = [' ', '\t', '\r'];
+
 /// Splits a line into its keyword and the rest; `None` for blank lines and comments.
 ///
 /// The rest starts at the first character of the value and still contains quotes and comments.
+///
+/// sshd passes over one `=` or `""` before a keyword. Here it is part of the keyword, which is then unknown:
+/// passing over the whole line would lose a rule.
 pub fn split_keyword(line: &str) -> Option<(String, &str)> {
-    let line = line.trim_matches([' ', '\t', '\r', '\n', '\x0c']);
+    // As in OpenSSH, a form feed is a blank at the end of a line only.
+    let line = line.trim_end_matches([' ', '\t', '\r', '\n', '\x0c']).trim_start_matches(BLANKS);
     if line.is_empty() || line.starts_with('#') {
         return None;
     }
-    const BLANKS: [char; 3] = [' ', '\t', '\r'];
-    let (keyword, rest) = if let Some(quoted) = line.strip_prefix('"') {
+    let (keyword, rest) = if let Some(quoted) = line.strip_prefix('"').filter(|rest| !rest.starts_with('"')) {
         // As in OpenSSH, a `=` after quotes is part of the value: `"AllowUsers"=ann` permits no ann.
         let end = quoted.find('"').unwrap_or(quoted.len());
         (&quoted[..end], quoted.get(end + 1..).unwrap_or("").trim_start_matches(BLANKS))
     } else {
-        let (keyword, rest) = line.split_at(line.find([' ', '\t', '\r', '=']).unwrap_or(line.len()));
+        let signs = line.len() - line.trim_start_matches('=').len();
+        let end = line[signs..].find([' ', '\t', '\r', '=']).map_or(line.len(), |end| signs + end);
+        let (keyword, rest) = line.split_at(end);
         let rest = rest.trim_start_matches(BLANKS);
         (keyword, rest.strip_prefix('=').unwrap_or(rest).trim_start_matches(BLANKS))
     };
-    if keyword.is_empty() { None } else { Some((keyword.to_string(), rest)) }
+    Some((keyword.to_string(), rest))
 }
 
 /// Splits a value into words; with `comments`, a `#` at the start of a word ends the line.
@@ -49,57 +57,51 @@ pub fn split_keyword(line: &str) -> Option<(String, &str)> {
 /// # Errors
 /// [`BadQuotes`] when a quote is left open.
 pub fn split_words(text: &str, comments: bool) -> Result<Vec<String>, BadQuotes> {
-    Ok(split(text, comments)?.into_iter().map(|word| word.text).collect())
-}
-
-/// A word of a line.
-struct Word {
-    text: String,
-    /// Whether it begins with a quote.
-    quoted: bool,
-}
-
-/// Like [`split_words`], with the quotes noted.
-fn split(text: &str, comments: bool) -> Result<Vec<Word>, BadQuotes> {
+    let mut rest = text;
     let mut words = Vec::new();
-    let mut chars = text.chars().peekable();
-    loop {
-        while chars.next_if(|c| matches!(c, ' ' | '\t' | '\r' | '\n')).is_some() {}
-        match chars.peek() {
-            None => return Ok(words),
-            Some('#') if comments => return Ok(words),
-            Some(_) => {}
-        }
-        let quoted = matches!(chars.peek(), Some('"' | '\''));
-        let mut word = String::new();
-        let mut quote: Option<char> = None;
-        loop {
-            let Some(c) = chars.next() else {
-                if quote.is_some() {
-                    return Err(BadQuotes);
-                }
-                break;
-            };
-            match (c, quote) {
-                ('\\', _) => match chars.peek().copied() {
-                    Some(escaped @ ('\'' | '"' | '\\')) => {
-                        word.push(escaped);
-                        chars.next();
-                    }
-                    Some(' ') if quote.is_none() => {
-                        word.push(' ');
-                        chars.next();
-                    }
-                    _ => word.push('\\'),
-                },
-                (' ' | '\t' | '\r' | '\n', None) => break,
-                ('"' | '\'', None) => quote = Some(c),
-                (c, Some(open)) if c == open => quote = None,
-                (c, _) => word.push(c),
-            }
-        }
-        words.push(Word { text: word, quoted });
+    while let Some(word) = next_word(&mut rest, comments)? {
+        words.push(word);
     }
+    Ok(words)
+}
+
+/// Takes the next word, by the rules of a shell; `None` at the end.
+///
+/// Only blanks and tabs separate words, as in sshd: a carriage return within a line belongs to a name.
+pub(crate) fn next_word(rest: &mut &str, comments: bool) -> Result<Option<String>, BadQuotes> {
+    let text = rest.trim_start_matches([' ', '\t']);
+    if text.is_empty() || (comments && text.starts_with('#')) {
+        *rest = "";
+        return Ok(None);
+    }
+    let mut chars = text.chars();
+    let mut word = String::new();
+    let mut quote: Option<char> = None;
+    while let Some(c) = chars.next() {
+        let next = chars.clone().next();
+        match (c, quote) {
+            ('\\', _) => match next {
+                Some(escaped @ ('\'' | '"' | '\\')) => {
+                    word.push(escaped);
+                    chars.next();
+                }
+                Some(' ') if quote.is_none() => {
+                    word.push(' ');
+                    chars.next();
+                }
+                _ => word.push('\\'),
+            },
+            (' ' | '\t', None) => break,
+            ('"' | '\'', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            (c, _) => word.push(c),
+        }
+    }
+    if quote.is_some() {
+        return Err(BadQuotes);
+    }
+    *rest = chars.as_str();
+    Ok(Some(word))
 }
 
 /// Inverse of [`split_words`]: quotes words with blanks, and escapes quotes and backslashes with a backslash.
@@ -204,47 +206,11 @@ impl Arguments {
     /// Returns the value exactly as written, comments and quotes included; consumes all words.
     pub fn rest_of_line(&mut self) -> String {
         self.next = self.words.len();
-        self.rest.trim_end().to_string()
+        self.rest.clone()
     }
 
     /// Returns whether all words were consumed.
     pub fn is_empty(&self) -> bool {
         self.next >= self.words.len()
     }
-}
-
-/// Splits a `Match` line into words: `attribute argument` or `attribute=argument`.
-///
-/// An argument that begins with a second `=` is returned empty, so that its attribute lacks one.
-///
-/// # Errors
-/// [`BadQuotes`] when a quote is left open.
-pub(crate) fn split_criteria(text: &str) -> Result<Vec<String>, BadQuotes> {
-    // As in sshd 9.2, the sign before an argument is no part of it, unless it is quoted. A pattern that
-    // begins with it would match no user, and a block that restricts one would silently not apply.
-    let one_sign =
-        |argument: &str| if argument.starts_with('=') { String::new() } else { argument.to_owned() };
-    let mut out = Vec::new();
-    let mut words = split(text, true)?.into_iter();
-    while let Some(Word { text: word, .. }) = words.next() {
-        if let Some((attribute, argument)) = word.split_once('=') {
-            out.extend([attribute.to_owned(), one_sign(argument)]);
-            continue;
-        }
-        let name = word.strip_prefix('!').unwrap_or(&word);
-        let alone = ["all", "canonical", "final", "invalid-user"];
-        let is_alone = alone.iter().any(|attribute| name.eq_ignore_ascii_case(attribute));
-        out.push(word);
-        if is_alone {
-            continue;
-        }
-        let Some(argument) = words.next() else { break };
-        out.push(match argument.text.strip_prefix('=') {
-            Some(_) if argument.quoted => argument.text,
-            Some("") => words.next().map(|word| one_sign(&word.text)).unwrap_or_default(),
-            Some(after) => one_sign(after),
-            None => argument.text,
-        });
-    }
-    Ok(out)
 }

@@ -10,6 +10,8 @@ use crate::expand_error::ExpandError;
 pub(crate) enum MatchError {
     /// `all` has an argument, or is not the only attribute.
     AllNotAlone,
+    /// Versions of OpenSSH read the quotes or backslashes in different ways.
+    Ambiguous,
     /// The list of `address` or `localaddress` is malformed. sshd prints this message alone, followed by the
     /// line number.
     BadAddressList { attribute: String, list: String },
@@ -35,6 +37,10 @@ impl fmt::Display for MatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AllNotAlone => f.write_str("'all' cannot be combined with other Match attributes"),
+            Self::Ambiguous => f.write_str(
+                "Match arguments with quotes or backslashes that versions of OpenSSH read differently; put \" around \
+                 whole arguments only",
+            ),
             Self::BadAddressList { attribute, list } => {
                 write!(f, "Invalid Match {attribute} argument '{list}' at line")
             }

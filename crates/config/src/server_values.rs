@@ -33,7 +33,7 @@ impl Value for Subsystems {
     const KIND: &'static str = "name and command, may be repeated";
     const ACCUMULATES: bool = true;
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
-        let name = args.next_word().ok_or_else(|| args.missing(Part::SubsystemName))?;
+        let name = args.required_part(Part::SubsystemName)?;
         let words = args.remaining();
         if words.is_empty() {
             return Err(args.missing(Part::SubsystemCommand));

@@ -166,6 +166,7 @@ impl Value for LogVerbose {
     const KIND: &'static str = "patterns or none";
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let words = args.remaining();
+        args.refuse_none_among(&words)?;
         Ok(Self(if words.len() == 1 && words[0].eq_ignore_ascii_case("none") { Vec::new() } else { words }))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {

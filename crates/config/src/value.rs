@@ -244,6 +244,9 @@ impl Value for Patterns {
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let mut words = vec![args.required()?];
         words.extend(args.remaining());
+        if words.iter().any(String::is_empty) {
+            return Err(args.malformed(Syntax::UserPattern, ""));
+        }
         if matches!(args.keyword, "AllowUsers" | "DenyUsers") {
             // No host has a blank in its name: who writes `*@"a, b"` means `b` as well, and sshd would not.
             let is_list = |hosts: &str| cidr::check_list(hosts) && !hosts.contains([' ', '\t']);

@@ -123,6 +123,8 @@ pub enum Part {
     Argument,
     /// The destination of a forward.
     ForwardTarget,
+    /// The methods of `AuthenticationMethods`.
+    Methods,
     /// The permitted destinations of forwards.
     PermittedTargets,
     /// The command of a subsystem.
@@ -235,6 +237,7 @@ impl ValueError {
             }
             (Part::Argument | Part::Word | Part::Number, Dialect::Server) => "missing argument.",
             (Part::ForwardTarget, _) => "Missing target argument.",
+            (Part::Methods, _) => "no AuthenticationMethods specified",
             (Part::PermittedTargets, _) => {
                 return write!(f, "missing {} specification", self.permit_keyword());
             }

@@ -528,14 +528,14 @@ fn empty_items_of_algorithm_lists_are_skipped() {
 #[test]
 fn an_equals_sign_before_an_argument_is_no_part_of_it() {
     let home = Home::new();
-    for line in ["User =eve", "User = eve", "User=eve", "user =eve address =192.0.2.*"] {
+    for line in ["User =eve", "User = eve", "User=eve", "User= eve", "user =eve address =192.0.2.*"] {
         let config = load(&home, &format!("Match {line}\nForceCommand internal-sftp\n"), &[]).expect("loads");
         let settings = config.for_connection(&facts("eve", &[], "192.0.2.1")).expect("applies");
         assert_eq!(settings.force_command.command(), Some("internal-sftp"), "{line}");
         let other = config.for_connection(&facts("ada", &[], "192.0.2.1")).expect("applies");
         assert_eq!(other.force_command.command(), None, "{line}");
     }
-    for line in ["User =", "User=", "User= eve", "User = =eve", "User ==eve", "User==eve", "User = = eve"] {
+    for line in ["User =", "User=", "User = =eve", "User ==eve", "User==eve", "User = = eve"] {
         assert!(load(&home, &format!("Match {line}\nForceCommand internal-sftp\n"), &[]).is_err(), "{line}");
     }
 }

@@ -3,8 +3,8 @@
 use super::config::tokens;
 use super::loader::{Loader, Place};
 use crate::cidr;
+use crate::criteria_words::split_criteria;
 use crate::enums::{LogLevel, SessionType};
-use crate::line::{BadQuotes, split_criteria};
 use crate::match_error::MatchError;
 use crate::pattern::{ListMatch, match_host, match_list, wildcard};
 use crate::token::Tokens;
@@ -19,11 +19,11 @@ impl Loader<'_> {
     /// # Errors
     /// The reason, to print before "Bad Match condition".
     pub(super) fn criteria(&mut self, text: &str, place: &Place, live: bool) -> Result<bool, MatchError> {
-        let (text, original) = (text.trim(), &self.request.host);
+        let original = &self.request.host;
         let host = self.current_host();
         let line = format!("checking match for '{text}' host {host} originally {original}");
         self.note(LogLevel::Debug2, line);
-        let words = split_criteria(text).map_err(|BadQuotes| MatchError::BadQuotes)?;
+        let words = split_criteria(text)?;
         let mut words = words.into_iter();
         let mut result = true;
         let mut attributes = 0;

@@ -123,7 +123,7 @@ impl Loader<'_> {
             return Ok(self.unknown(&lower, place));
         };
         let is_time = ["ServerAliveInterval", "ForwardX11Timeout"].contains(&CLIENT_KEYWORDS[row].name);
-        if is_time && rest.trim() == "none" {
+        if is_time && rest == "none" {
             // As in ssh: the keyword stays unset.
             return Ok(true);
         }

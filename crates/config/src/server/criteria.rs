@@ -2,7 +2,7 @@
 
 use super::ConnectionFacts;
 use crate::cidr;
-use crate::line::{BadQuotes, split_criteria};
+use crate::criteria_words::split_criteria;
 use crate::match_error::MatchError;
 use crate::pattern::{ListMatch, match_host, match_list};
 
@@ -35,7 +35,7 @@ pub(super) struct Criteria {
 impl Criteria {
     /// Parses the criteria of a `Match` line.
     pub(super) fn parse(text: &str) -> Result<Self, MatchError> {
-        let words = split_criteria(text).map_err(|BadQuotes| MatchError::BadQuotes)?;
+        let words = split_criteria(text)?;
         let mut words = words.into_iter();
         let mut list = Vec::new();
         while let Some(attribute) = words.next() {

@@ -165,6 +165,9 @@ impl Loader<'_> {
             return self.include(rest, place, conditions, depth);
         }
         let Some(row) = find(SERVER_KEYWORDS, &keyword) else {
+            if split_words(rest, true).is_err() {
+                return Ok(self.bad(place.say("invalid quotes")));
+            }
             if SERVER_IGNORED.iter().any(|name| name.eq_ignore_ascii_case(&keyword)) {
                 // OpenSSH does not report this keyword, which many files still contain.
                 if !keyword.eq_ignore_ascii_case("Protocol") {
@@ -254,6 +257,9 @@ impl Loader<'_> {
         let Ok(words) = split_words(rest, true) else {
             return Ok(self.bad(place.say("invalid quotes")));
         };
+        if words.is_empty() {
+            return Ok(self.bad(place.say("Include missing filename argument")));
+        }
         if depth >= MAX_DEPTH {
             return Err(self.fatal("Too many recursive configuration includes".to_string()));
         }

@@ -2,7 +2,7 @@
 
 use crate::line::Arguments;
 use crate::table::Value;
-use crate::value_error::{Bound, Syntax, ValueError, ValueFault};
+use crate::value_error::{Bound, Part, Syntax, ValueError, ValueFault};
 
 /// `AuthenticationMethods`: alternatives, each a list of methods in order (`publickey`, `password`,
 /// `keyboard-interactive:pam`). Empty: any one method suffices.
@@ -16,6 +16,9 @@ impl Value for AuthenticationMethods {
     const KIND: &'static str = "any, or method,method… words";
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let words = args.remaining();
+        if words.is_empty() {
+            return Err(args.missing(Part::Methods));
+        }
         if words.len() == 1 && words[0] == "any" {
             return Ok(Self::default());
         }

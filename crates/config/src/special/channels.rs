@@ -116,15 +116,21 @@ impl Value for PermitForward {
         let mut out = Vec::new();
         for word in words {
             let bad_port = || args.malformed(Syntax::PermittedPort, &word);
-            let (host, port) = match word.rfind(':').filter(|at| !word[*at..].contains(']')) {
-                Some(at) => (Some(&word[..at]), &word[at + 1..]),
-                None if listens => (None, word.as_str()),
-                None => return Err(bad_port()),
+            let bad_host = || args.malformed(Syntax::PermittedHost, &word);
+            // As in sshd, the host ends at the first `:`: `a:1,b:2` is no host of the name `a:1,b`.
+            let (host, port) = match word.strip_prefix('[').map(|inner| inner.split_once(']')) {
+                Some(None) => return Err(bad_host()),
+                Some(Some((host, port))) => (Some(host), port.strip_prefix(':').ok_or_else(bad_port)?),
+                None => match word.split_once(':') {
+                    Some((host, port)) => (Some(host), port),
+                    None if listens => (None, word.as_str()),
+                    None => return Err(bad_port()),
+                },
             };
-            let host = host.map(|h| h.trim_start_matches('[').trim_end_matches(']').to_string());
-            if host.as_deref() == Some("") {
-                return Err(args.malformed(Syntax::PermittedHost, &word));
+            if host.is_some_and(|host| host.is_empty() || host.contains('/')) {
+                return Err(bad_host());
             }
+            let host = host.map(str::to_owned);
             let port = match port {
                 "*" => None,
                 number => Some(parse_port(number).filter(|&port| port != 0).ok_or_else(bad_port)?),
