@@ -20,6 +20,9 @@ use crate::{Event, Role, Transport, TransportError, ext_info};
 /// sends only its NEWKEYS and EXT_INFO.
 const MAX_UNREAD: usize = 1024 * 1024;
 
+/// Largest number of messages of SSH_MSG_DEBUG that a connection displays. OpenSSH's server sends a few.
+const MOST_DISPLAYED: u32 = 100;
+
 impl Transport {
     /// Handles one packet; returns false when no packet can be handled now.
     pub(crate) fn packet(&mut self, now: Instant) -> Result<bool, TransportError> {
@@ -166,7 +169,9 @@ impl Transport {
     fn on_debug(&mut self, payload: &[u8]) -> Result<(), TransportError> {
         let malformed = |source| TransportError::Malformed { message: "DEBUG", source };
         let message = Debug::decode(payload).map_err(malformed)?;
-        let (always_display, text) = (message.always_display, message.text.to_vec());
+        self.totals.displayed = self.totals.displayed.saturating_add(message.always_display.into());
+        let always_display = message.always_display && self.totals.displayed <= MOST_DISPLAYED;
+        let text = message.text.to_vec();
         self.events.push_back(Event::Debug { always_display, text });
         Ok(())
     }

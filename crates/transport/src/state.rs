@@ -186,6 +186,8 @@ pub(crate) struct Totals {
     pub(crate) packets_in: u64,
     /// Sequence number of the last received packet.
     pub(crate) last_seq: u32,
+    /// Messages of SSH_MSG_DEBUG that the peer asked to display.
+    pub(crate) displayed: u32,
 }
 
 /// Channel messages kept until the user is authenticated.

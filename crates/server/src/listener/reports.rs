@@ -12,6 +12,10 @@ use crate::resuming::{CONNECTED, GOES_ON, KEEPS, Notice, WAITS};
 use crate::tickets::{Id, KEEP, KEEP_LENGTH, LARGEST};
 use crate::user_connections::{MEMBER, MEMBER_LENGTH, Member, USER, USER_LENGTH, UserConnection};
 
+/// Largest number of reads of one session before others have their turn. A user who controls the process of a
+/// session can have its monitor report without end.
+const MOST_READS: usize = 64;
+
 /// A message of a session besides its totals.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SessionMessage {
@@ -53,10 +57,19 @@ impl Reports {
         &self.control
     }
 
-    /// Adds reported increases to `sum` and other messages to `messages`; returns false at the end of the
-    /// reports.
+    /// Adds reported increases to `sum` and other messages to `messages`, for one turn of the listener; returns
+    /// false at the end of the reports.
     pub(super) fn read(&mut self, sum: &mut Counters, messages: &mut Vec<SessionMessage>) -> bool {
-        loop {
+        self.read_at_most(MOST_READS, sum, messages)
+    }
+
+    /// Like [`read`](Self::read), for all reports that are there. The session must have ended.
+    pub(super) fn read_last(&mut self, sum: &mut Counters, messages: &mut Vec<SessionMessage>) {
+        self.read_at_most(usize::MAX, sum, messages);
+    }
+
+    fn read_at_most(&mut self, reads: usize, sum: &mut Counters, messages: &mut Vec<SessionMessage>) -> bool {
+        for _ in 0..reads {
             let mut buffer = [0; 4 * REPORT_LENGTH];
             match recv(self.control.as_fd(), &mut buffer, RecvFlags::DONTWAIT) {
                 Ok((0, _)) => return false,
@@ -116,6 +129,7 @@ impl Reports {
                 self.inbox.drain(..used);
             }
         }
+        true
     }
 }
 
@@ -135,8 +149,10 @@ fn ticket(inbox: &[u8]) -> Result<Option<(Ticket, usize)>, ()> {
 mod tests {
     use super::*;
     use crate::counters::Counter;
+    use lh_config::server_values::TransferQuota;
     use std::io::Write;
     use std::os::unix::net::UnixStream;
+    use std::time::Duration;
 
     #[test]
     fn totals_of_a_session_are_counted_once() {
@@ -165,6 +181,22 @@ mod tests {
         crate::testing::close(&theirs);
         assert!(!reports.read(&mut sum, &mut tickets));
         assert_eq!((sum, tickets), (counters, vec![SessionMessage::Ticket(([7; 32], b"abc".to_vec()))]));
+    }
+
+    #[test]
+    fn a_session_that_reports_without_end_has_its_turn_only() {
+        const SENT: u32 = 3000;
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let quota = TransferQuota { bytes: 1, period: Duration::from_secs(1) };
+        let messages: Vec<u8> =
+            (0..SENT).flat_map(|bytes| Moved { uid: 7, bytes: bytes.into(), quota }.encode()).collect();
+        theirs.write_all(&messages).unwrap();
+        let mut reports = Reports::new(ours.into(), None);
+        let (mut sum, mut messages) = (Counters::default(), Vec::new());
+        assert!(reports.read(&mut sum, &mut messages));
+        assert!((1..SENT as usize).contains(&messages.len()), "{}", messages.len());
+        reports.read_last(&mut sum, &mut messages);
+        assert_eq!(messages.len(), SENT as usize);
     }
 
     #[test]

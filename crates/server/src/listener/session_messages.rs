@@ -203,7 +203,10 @@ impl Listener {
     /// Reads the last reports of a session that has ended.
     pub(super) fn read_last(&mut self, running: &mut Running) {
         let Some(reports) = &mut running.reports else { return };
-        for message in read(reports, self.exporter.as_mut()).0 {
+        let (mut unused, mut messages) = (Counters::default(), Vec::new());
+        let sum = self.exporter.as_mut().map_or(&mut unused, |exporter| &mut exporter.seen.sessions);
+        reports.read_last(sum, &mut messages);
+        for message in messages {
             if let SessionMessage::Moved(moved) = message {
                 self.quotas.add(moved, Instant::now());
             }

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::time::Instant;
 
 use lh_sys::pty::Pty;
 use lh_sys::records::{Entry, Last, Records};
@@ -14,10 +15,6 @@ use super::terminals::is_own_terminal;
 use crate::hosts::{known_ip, shown_ip};
 use crate::log::{debug, error, info};
 use crate::monitor_ipc::TerminalFacts;
-
-/// Largest number of terminals of one connection that have records at a time. More than users open; further
-/// terminals work without a record.
-const MOST: usize = 64;
 
 impl Monitor {
     /// Allocates a terminal for a session inside a chroot, from outside of it. The terminal belongs to the
@@ -51,7 +48,8 @@ impl Monitor {
             return Err(Unexpected::Time);
         }
         let user = self.presence.user.clone().ok_or(Unexpected::Time)?;
-        let (origin, log) = (shown_ip(self.client.peer).to_string(), &self.client.log);
+        // Rate-limited, as are the other lines that a user can cause again and again.
+        let (origin, log) = (shown_ip(self.client.peer).to_string(), self.client.log.of_requests());
         match self.presence.recordings.make(&user, session, &origin, terminal) {
             Ok(Some((path, file))) => {
                 info!(log, "terminal of user {} is recorded to {}", user.name, path.display());
@@ -73,13 +71,13 @@ impl Monitor {
         if self.stage != Stage::Over {
             return Err(Unexpected::Time);
         }
-        let user = self.presence.user.as_ref().ok_or(Unexpected::Time)?;
-        if !is_own_terminal(line, user) {
+        let user = self.presence.user.clone().ok_or(Unexpected::Time)?;
+        if !is_own_terminal(line, &user) {
             return Err(Unexpected::Terminal);
         }
         let records = Records::of_the_system();
         let last = records.last(user.uid).filter(|_| self.presence.show_last);
-        if self.presence.lines.len() < MOST {
+        if self.presence.may_record(Instant::now()) {
             let host = self.client.origin().to_string();
             let address = known_ip(self.client.peer.ip());
             let entry = Entry { user: &user.name, line, host: &host, address, pid, time: now_unix() };

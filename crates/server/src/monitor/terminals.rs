@@ -2,12 +2,18 @@
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::time::Instant;
 
 use lh_config::server_table::ServerSettings;
 use lh_sys::users::User;
 
 use super::recordings::Recordings;
 use crate::key_options::KeyOptions;
+use crate::log_budget::LogBudget;
+
+/// Largest number of terminals of one connection that have records at a time. More than users open; further
+/// terminals work without a record.
+const MOST: usize = 64;
 
 /// The terminals in use, and the user who may have them.
 #[derive(Debug, Default)]
@@ -17,6 +23,8 @@ pub(super) struct UserTerminals {
     /// The session may have a terminal, but its chroot may have no devices for them.
     pub(super) allocates: bool,
     pub(super) lines: Vec<(String, u32)>,
+    /// The records of logins that this connection may still write.
+    pub(super) budget: LogBudget,
     pub(super) recordings: Recordings,
 }
 
@@ -27,6 +35,12 @@ impl UserTerminals {
         let allowed = settings.permit_tty.value && options.pty;
         self.recordings = Recordings::new(settings);
         self.allocates = allowed && settings.chroot_directory.as_deref().is_some();
+    }
+
+    /// Decides whether one more login is recorded: terminals that come and go, or are said to, must not fill a
+    /// disk.
+    pub(super) fn may_record(&mut self, now: Instant) -> bool {
+        self.lines.len() < MOST && self.budget.spend(now).is_some()
     }
 }
 
@@ -41,6 +55,16 @@ pub(super) fn is_own_terminal(line: &str, user: &User) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn terminals_that_come_and_go_fill_no_disk() {
+        let (mut terminals, now) = (UserTerminals::default(), Instant::now());
+        assert_eq!((0..10_000).filter(|_| terminals.may_record(now)).count(), 100);
+        assert!(terminals.may_record(now + std::time::Duration::from_secs(60)));
+        let mut full = UserTerminals::default();
+        full.lines.extend((0..64).map(|number| (format!("pts/{number}"), 1)));
+        assert!(!full.may_record(now));
+    }
 
     #[test]
     fn only_the_user_s_own_terminals() {

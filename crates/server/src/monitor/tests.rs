@@ -2,6 +2,7 @@
 
 mod principals;
 mod resuming;
+mod session_process;
 mod tickets;
 
 use std::time::Duration;

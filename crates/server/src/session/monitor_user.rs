@@ -160,7 +160,7 @@ fn serve_user(
             MonitorRequest::Terminal => {
                 let pty = monitor.terminal()?;
                 if let Err(problem) = &pty {
-                    error!(address.log, "cannot allocate a terminal: {problem}");
+                    error!(address.log.of_requests(), "cannot allocate a terminal: {problem}");
                 }
                 terminal::answer(ipc, pty.ok())?;
                 continue;

@@ -286,6 +286,21 @@ fn ping_is_answered_and_debug_reported() {
 }
 
 #[test]
+fn floods_of_debug_messages_are_not_displayed() {
+    let mut pair = Pair::established(Config::client(), server_config());
+    for _ in 0..150 {
+        pair.server.send(b"\x04\x01\0\0\0\x02hi\0\0\0\0");
+    }
+    pair.drive();
+    pair.assert_well();
+    let count = |shown| {
+        let debug = Event::Debug { always_display: shown, text: b"hi".to_vec() };
+        pair.client.events.iter().filter(|event| **event == debug).count()
+    };
+    assert_eq!((count(true), count(false)), (100, 50));
+}
+
+#[test]
 fn unknown_messages_get_unimplemented() {
     let mut pair = Pair::established(Config::client(), server_config());
     pair.server.transport.send.push(&[77]);
