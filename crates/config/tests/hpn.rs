@@ -103,7 +103,7 @@ fn server_reads_them_in_files_options_and_matching_blocks() {
     }
     // One listening socket serves all connections, so the keyword is global.
     assert!(has(&server(&home, "UseMPTCP yes\n", &[], "10.0.0.1"), "usemptcp yes"));
-    let path = home.write("sshd", "Match all\nUseMPTCP yes\n");
+    let path = home.write("sshd", "Match User x\nUseMPTCP yes\n");
     let said = lines(ServerConfig::load(Some(&path), &[], &home.world), home.directory.path());
     assert_eq!(said[0], "sshd line 2: Directive 'UseMPTCP' is not allowed within a Match block");
 }

@@ -95,3 +95,23 @@ fn hosts_of_permitted_forwards_end_at_the_first_colon() {
     assert!(open.allows("a", 1) && open.allows("::1", 22) && open.allows("b", 9) && !open.allows("c", 2));
     assert!(config.permit_listen.allows("x", 1) && config.permit_listen.allows("c", 2));
 }
+
+/// Files end their last block this way. The server did not start with them.
+#[test]
+fn match_all_ends_a_block_for_global_keywords() {
+    let home = Home::new();
+    let text = "Match User eve\nMaxSessions 1\nMatch all\nPort 2222\nUseDNS yes\nMaxAuthTries 2\nUseDNS no\n";
+    let config = load(&home, text).expect("loads");
+    assert_eq!(config.port.0, [2222]);
+    assert!(*config.use_dns, "the first value counts");
+    let facts = ConnectionFacts { user: Some("ada".to_owned()), ..ConnectionFacts::default() };
+    let settings = config.for_connection(&facts).expect("applies");
+    assert_eq!((*settings.max_sessions, *settings.max_auth_tries), (10, 2));
+    let inner = home.write("inner", "Match all\nPort 2222\n");
+    for text in
+        ["Match User *\nPort 2222\n".to_owned(), format!("Match User eve\nInclude {}\n", inner.display())]
+    {
+        let found = refused(&home, &text);
+        assert!(found[0].ends_with("Directive 'Port' is not allowed within a Match block"), "{found:?}");
+    }
+}

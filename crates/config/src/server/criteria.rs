@@ -87,6 +87,11 @@ impl Criteria {
         Ok(Self { text: text.to_string(), list })
     }
 
+    /// Returns whether this is `Match all`, which matches even before a connection is there.
+    pub(super) fn is_all(&self) -> bool {
+        self.list == [Criterion::All]
+    }
+
     /// Returns whether all criteria match.
     pub(super) fn hold(&self, facts: &ConnectionFacts) -> bool {
         let listed = |text: &str, list: &str| match_list(text, list, false) == ListMatch::Yes;

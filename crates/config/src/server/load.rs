@@ -178,7 +178,11 @@ impl Loader<'_> {
             let text = format!("{}: line {}: Bad configuration option: {keyword}", place.name, place.line);
             return Ok(self.bad(text));
         };
-        if SERVER_KEYWORDS[row].scope == Scope::Global && !conditions.is_empty() {
+        // As in sshd, `Match all` ends a block: keywords of the whole server may follow, and count as such.
+        let is_global = SERVER_KEYWORDS[row].scope == Scope::Global;
+        let is_conditional = conditions.iter().any(|index| !self.source.criteria[*index].is_all());
+        let conditions: &[usize] = if is_global { &[] } else { conditions };
+        if is_global && is_conditional {
             let text = format!("Directive '{keyword}' is not allowed within a Match block");
             return Err(self.fatal(place.say(&text)));
         }
@@ -208,7 +212,7 @@ impl Loader<'_> {
             rest,
             file: place.file,
             line: place.line,
-            conditions: conditions.clone(),
+            conditions: conditions.to_vec(),
         });
         Ok(true)
     }
