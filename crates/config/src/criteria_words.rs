@@ -1,8 +1,8 @@
 //! Words of `Match` lines.
 //!
-//! OpenSSH reads these lines by simpler rules than others: up to a blank, a `=` or a `"`, whose text ends at the
-//! next `"`. From version 9.9 on it reads them like a shell. A line that means different things to the two is an
-//! error here: read the wrong way, a block that restricts a user would silently not apply.
+//! OpenSSH reads these lines by simpler rules than others: up to a blank, a `=` or a `"`, whose text ends at
+//! the next `"`. From version 9.9 on it reads them like a shell. A line that means different things to the
+//! two is an error here: read the wrong way, a block that restricts a user would silently not apply.
 
 use crate::line::{BLANKS, BadQuotes, next_word};
 use crate::match_error::MatchError;

@@ -1,5 +1,5 @@
-//! Lines of `sshd_config` that could be read as less than they are for sshd 9.2: each has its meaning, or is an
-//! error with file and line.
+//! Lines of `sshd_config` that could be read as less than they are for sshd 9.2: each has its meaning, or is
+//! an error with file and line.
 
 mod common;
 
@@ -14,8 +14,8 @@ fn refused(home: &Home, text: &str) -> Vec<String> {
     lines(load(home, text), home.directory.path())
 }
 
-/// sshd 9.2 takes single quotes for a part of the name, and ends a word after double quotes; since 9.9 both are
-/// read as by a shell. A block must not depend on the reader.
+/// sshd 9.2 takes single quotes for a part of the name, and ends a word after double quotes; since 9.9 both
+/// are read as by a shell. A block must not depend on the reader.
 #[test]
 fn match_lines_of_two_meanings_are_errors() {
     let home = Home::new();

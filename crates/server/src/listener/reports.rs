@@ -57,8 +57,8 @@ impl Reports {
         &self.control
     }
 
-    /// Adds reported increases to `sum` and other messages to `messages`, for one turn of the listener; returns
-    /// false at the end of the reports.
+    /// Adds reported increases to `sum` and other messages to `messages`, for one turn of the listener;
+    /// returns false at the end of the reports.
     pub(super) fn read(&mut self, sum: &mut Counters, messages: &mut Vec<SessionMessage>) -> bool {
         self.read_at_most(MOST_READS, sum, messages)
     }

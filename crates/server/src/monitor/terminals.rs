@@ -37,8 +37,8 @@ impl UserTerminals {
         self.allocates = allowed && settings.chroot_directory.as_deref().is_some();
     }
 
-    /// Decides whether one more login is recorded: terminals that come and go, or are said to, must not fill a
-    /// disk.
+    /// Decides whether one more login is recorded: terminals that come and go, or are said to, must not fill
+    /// a disk.
     pub(super) fn may_record(&mut self, now: Instant) -> bool {
         self.lines.len() < MOST && self.budget.spend(now).is_some()
     }
