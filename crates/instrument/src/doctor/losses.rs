@@ -50,8 +50,8 @@ pub(super) fn of_several(flows: &[Flow], idle: f64) -> Option<Losses> {
 }
 
 /// What one connection lost, and what several lost where that is the same property of the path. A slow
-/// connection loses so few segments that their number is chance: ten may as well be five or fifteen. More than
-/// chance explains is what several lose in a queue that they overflow.
+/// connection loses so few segments that their number is chance: ten may as well be five or fifteen. What
+/// several lose beyond that is of a queue that they overflow.
 fn counted(judged: &JudgedDirection<'_>) -> Option<(Losses, Option<Losses>)> {
     let sender = judged.sender()?;
     let one = Losses { segments: sender.segments, resent: sender.resent };
@@ -62,16 +62,16 @@ fn counted(judged: &JudgedDirection<'_>) -> Option<(Losses, Option<Losses>)> {
 /// Segments lost at a time, on average, from which a burst that returned once at most is that of slow start.
 const OVERFLOW: f64 = 10.0;
 
-/// Returns whether all losses were those of the start: slow start has overflowed a queue, also one that is too
-/// short to show. What the path loses by chance comes back again and again.
+/// Returns whether all losses were those of the start: slow start has overflowed a queue, also one that is
+/// too short to show. What the path loses by chance comes back again and again.
 fn is_of_start(flow: &Flow) -> bool {
-    let is_all = |course: &Drops| {
-        let all = course.first + course.later;
+    let courses = || flow.tcp.drops.iter().chain(&flow.tcp.added_drops);
+    let lost = |course: &Drops| course.first + course.later;
+    let is_start = |course: &Drops| {
         let is_over = course.first >= LEAST_RESENT && course.later <= 0.0;
-        let is_overflow = course.returned <= 1 && all >= OVERFLOW * (course.returned + 1) as f64;
-        (is_over || is_overflow) && flow.resent() <= all
+        is_over || (course.returned <= 1 && lost(course) >= OVERFLOW * (course.returned + 1) as f64)
     };
-    flow.tcp.drops.as_ref().is_some_and(is_all)
+    flow.tcp.drops.is_some() && courses().all(is_start) && flow.resent() <= courses().map(lost).sum::<f64>()
 }
 
 /// Returns whether lost segments hold a connection back, so that a short transfer may be much slower than a

@@ -91,6 +91,8 @@ pub(crate) struct Tcp {
     pub(crate) sender: Option<Sender>,
     /// The course of the sending end's losses.
     pub(crate) drops: Option<Drops>,
+    /// Those of the flows whose losses were added.
+    pub(crate) added_drops: Vec<Drops>,
     /// Whether windows may exceed 64 KiB: both ends have offered to scale them (RFC 7323 section 2).
     pub(crate) scales_windows: Option<bool>,
     /// Whether the receiver tells which segments arrived behind a lost one (RFC 2018).
@@ -157,6 +159,7 @@ impl Flow {
         if !other.is_significant() {
             return;
         }
+        self.tcp.added_drops.extend(other.tcp.drops.clone());
         mine.segments += others.segments;
         mine.resent += others.resent;
         mine.spurious += others.spurious;

@@ -153,6 +153,7 @@ fn tcp(direction: Direction, shown: &Shown, text: &str, told: &Told<'_>) -> Tcp 
             // A download that ends with its connection tells no more than the last look.
             .or_else(|| last_look_of_ss(text)),
         drops: Drops::of(&looks),
+        added_drops: Vec::new(),
         scales_windows: options.map(|options| options & WINDOW_SCALING != 0),
         acknowledges_selectively: options.map(|options| options & SELECTIVE_ACKS != 0),
     }

@@ -365,6 +365,11 @@ fn policer_of_each_connection_drops_nothing_below_its_rate() {
         up(&mut facts).tcp.drops = Some(start);
         assert!(!is_named(&facts, "policer") && !is_named(&facts, "loss"), "{:?}", diagnose(&facts));
         assert_eq!(first(&facts).0, "congestion_control");
+        // Nor where it was measured twice.
+        up(&mut facts).seconds = 4.0;
+        let mut twice = facts.clone();
+        up(&mut twice).add_losses(facts.throughput.up.flow.as_ref().unwrap());
+        assert_eq!(first(&twice).0, "congestion_control");
     }
     up(&mut facts).tcp.drops = Some(course);
     // A path that loses by chance loses as much of a slower upload.
