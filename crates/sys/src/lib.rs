@@ -32,6 +32,7 @@
 //! | [`journal`] | systemd's journal |
 //! | [`memory`] | available memory of the machine |
 //! | [`scheduling`] | nice values and time slices |
+//! | [`shared_words`] | numbers that several processes share |
 //! | [`security_key`] | FIDO security keys: libfido2, and middleware libraries |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`tcp_info`] | the kernel's data about a TCP connection |
@@ -83,6 +84,7 @@ pub mod sandbox;
 pub mod scheduling;
 pub mod security_key;
 pub mod service;
+pub mod shared_words;
 pub mod signals;
 pub mod socket;
 pub mod spawn;

@@ -18,6 +18,12 @@ pub struct Civil {
     pub second: i32,
 }
 
+/// Time of the monotonic clock, which all processes of the system share and a reboot sets back. For values
+/// that leave the process; inside it, `Instant` is the same clock.
+pub fn monotonic() -> std::time::Duration {
+    rustix::time::clock_gettime(rustix::time::ClockId::Monotonic).try_into().unwrap_or_default()
+}
+
 /// CPU time that this process has used so far, user and system together, without its children.
 pub fn process_cpu() -> std::time::Duration {
     let clock = rustix::time::ClockId::ProcessCPUTime;
