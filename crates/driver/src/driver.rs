@@ -17,7 +17,7 @@ use crate::poller::{Interests, Owner, Ready};
 use crate::resumption::{Break, Resumption};
 use crate::round_trip::RoundTripProbe;
 use crate::spin::Spin;
-use crate::{InputLimit, Link, Workers};
+use crate::{Link, Workers};
 
 /// A link with channels and their handlers.
 pub struct Driver {
@@ -49,10 +49,10 @@ const FIRST_SPACE: u32 = WindowPolicy::BULK.initial;
 /// leaves its data there: a keystroke waits behind them.
 const LIMITED_TIME: Duration = Duration::from_millis(250);
 
-/// Receive space to request for a connection whose input may be limited, bytes. The kernel enlarges it where
-/// the rate needs more in a round trip.
-fn first_space(limit: Option<&InputLimit>) -> u32 {
-    let wanted = limit.map_or(u64::MAX, |limit| limit.bytes_in(LIMITED_TIME));
+/// Receive space to request, bytes, for a connection whose input is limited to so many bytes in
+/// [`LIMITED_TIME`]. The kernel enlarges it where the rate needs more in a round trip.
+fn first_space(limited: Option<u64>) -> u32 {
+    let wanted = limited.unwrap_or(u64::MAX);
     u32::try_from(wanted).unwrap_or(u32::MAX).min(FIRST_SPACE)
 }
 
@@ -89,7 +89,8 @@ impl Driver {
         }
         if is_long {
             // On failure the kernel's own buffer size is used.
-            let _ = lh_sys::tuning::make_room(link.stream().read_fd(), first_space(link.input_limit()));
+            let space = first_space(link.readable_in(LIMITED_TIME));
+            let _ = lh_sys::tuning::make_room(link.stream().read_fd(), space);
         }
         let mut driver = Self {
             core: Core::new(link, connection),
@@ -413,8 +414,9 @@ impl Driver {
         }
         let Some(keepalive) = &mut self.keepalive else { return Ok(()) };
         let received = self.core.link.transport_ref().packets_in();
-        // Counts whole packets: bytes that never complete a packet do not prove a live peer.
-        if received != self.seen {
+        // Counts whole packets: bytes that never complete a packet do not prove a live peer. In a pause of a
+        // rate limit, which follows data, silence is this end's own doing.
+        if received != self.seen || keepalive.next_deadline() <= now && self.core.link.is_held_back() {
             self.seen = received;
             keepalive.on_traffic(now);
         }
@@ -433,10 +435,12 @@ impl Driver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::InputLimit;
 
     #[test]
     fn limited_input_gets_receive_space_by_its_rate() {
-        let space = |rate| first_space(Some(&InputLimit::new(rate, rate / 10, Instant::now())));
+        let space =
+            |rate| first_space(Some(InputLimit::new(rate, rate / 10, Instant::now()).bytes_in(LIMITED_TIME)));
         assert_eq!(first_space(None), FIRST_SPACE);
         assert_eq!(space(250_000), 62_500, "2 Mbit/s");
         assert_eq!(space(2_000_000), 500_000, "16 Mbit/s");

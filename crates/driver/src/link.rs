@@ -3,6 +3,7 @@
 mod error;
 mod facts;
 mod leave;
+mod limited;
 mod operations;
 mod workers;
 
@@ -15,8 +16,10 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use lh_transport::{Event, Job, Transport, TransportError};
+use lh_wire::msg::{Ignore, Rest};
+use lh_wire::{Message as _, PacketSink as _};
 
-use crate::input_limit::InputLimit;
+use crate::limits::Limits;
 use crate::pace::{self, Pace};
 use crate::poller::{Interest, Interests};
 use crate::share::SHARE_PER_TURN;
@@ -48,9 +51,7 @@ pub struct Link {
     write_blocked: bool,
     /// Write error, and the time until which the peer's remaining data is still read.
     write_failed: Option<(io::Error, Instant)>,
-    input_limit: Option<InputLimit>,
-    /// The connection is ahead of its [`InputLimit`] until this time.
-    paused_until: Option<Instant>,
+    limits: Limits,
     pace: Pace,
     scaling: WorkerScaling,
     pool: Option<WorkerPool>,
@@ -81,8 +82,7 @@ impl Link {
             read_ended: false,
             write_blocked: false,
             write_failed: None,
-            input_limit: None,
-            paused_until: None,
+            limits: Limits::new(),
             pace: Pace::new(),
             scaling: WorkerScaling::new(Workers::None),
             pool: None,
@@ -115,7 +115,7 @@ impl Link {
     pub(crate) fn replace(&mut self, old: &mut Self) {
         std::mem::swap(&mut self.scaling, &mut old.scaling);
         self.most_workers = old.most_workers;
-        self.input_limit = old.input_limit;
+        self.limits = std::mem::take(&mut old.limits);
         self.sent_again = self.transport.unsent_bytes();
     }
 
@@ -140,16 +140,6 @@ impl Link {
         (self.transport, self.stream)
     }
 
-    /// Limit of what is read.
-    pub(crate) const fn input_limit(&self) -> Option<&InputLimit> {
-        self.input_limit.as_ref()
-    }
-
-    /// Limits what is read.
-    pub const fn limit_input(&mut self, limit: InputLimit) {
-        self.input_limit = Some(limit);
-    }
-
     /// Waits for the next event, in the phases without channels: key exchange and authentication.
     ///
     /// Output is flushed before each wait, so not before an event is returned. A caller that neither calls
@@ -171,7 +161,7 @@ impl Link {
             if deadline.is_some_and(|deadline| deadline <= now) {
                 return Err(LinkError::TimedOut);
             }
-            let is_paused = self.paused_until.is_some();
+            let is_paused = self.limits.pauses_reading();
             let until = [deadline, self.next_deadline()].into_iter().flatten().min();
             let read = !is_paused && self.reads_below(UNSENT_STOP);
             let timeout = until.map(|until| until.saturating_duration_since(now));
@@ -210,9 +200,12 @@ impl Link {
                 return self.write_failed.is_none();
             }
             let mut interests = Interests::new();
-            interests.add(0, self.stream.write_fd(), Interest::WRITE);
-            let left = deadline.saturating_duration_since(now);
-            if left.is_zero() || interests.wait(Some(left), &mut Vec::new()).is_err() {
+            let mut left = deadline.saturating_duration_since(now);
+            match self.limits.writes_from() {
+                Some(from) => left = left.min(from.saturating_duration_since(now)),
+                None => interests.add(0, self.stream.write_fd(), Interest::WRITE),
+            }
+            if deadline <= now || interests.wait(Some(left), &mut Vec::new()).is_err() {
                 return false;
             }
         }
@@ -224,7 +217,7 @@ impl Link {
         self.finish(bound);
     }
 
-    /// Seals what is queued and writes as much as the socket takes.
+    /// Seals what is queued and writes as much as the socket takes and the limits allow.
     pub(crate) fn flush(&mut self, now: Instant) -> Result<(), LinkError> {
         self.write_blocked = false;
         if self.lost {
@@ -232,6 +225,11 @@ impl Link {
         }
         loop {
             self.take_back();
+            if !self.limits.end_pause_of_writing(now) {
+                // Not sealed before, so that urgent messages still overtake bulk.
+                self.pace.blocked();
+                return Ok(());
+            }
             self.transport.output(now);
             self.give_out();
             let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(64);
@@ -240,9 +238,11 @@ impl Link {
             if total == 0 {
                 return Ok(());
             }
-            match self.stream.write_vectored(&slices) {
+            let short = self.limits.shortened(&slices);
+            match self.stream.write_vectored(short.as_deref().unwrap_or(&slices)) {
                 Ok(n) => {
                     self.transport.written(n);
+                    self.limits.written(n);
                     self.sent_again = self.sent_again.saturating_sub(n);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -277,16 +277,17 @@ impl Link {
     /// High-water mark of the output queue, bytes: producers of bulk stop there.
     pub(crate) fn high_water(&self) -> usize {
         // Bytes with workers do not wait for the path.
-        self.pace.queue() + self.pool.as_ref().map_or(0, WorkerPool::size) * SHARE_PER_TURN
+        self.pace.queue().min(self.limits.queue())
+            + self.pool.as_ref().map_or(0, WorkerPool::size) * SHARE_PER_TURN
     }
 
     /// True while a running driver should read the socket. Bulk data alone, which its producers bound, never
     /// stops the reading, or two peers that both send could wait for each other; hence the largest queue that
     /// there may have been, not the present one. What is sent again after a break is bulk, too, and all of it
-    /// is queued at once. A connection ahead of its [`InputLimit`] is not read.
+    /// is queued at once. A connection ahead of a limit of its input is not read.
     pub(crate) fn reads_on(&self) -> bool {
         let bulk = pace::MOST + self.most_workers * SHARE_PER_TURN + self.sent_again;
-        self.paused_until.is_none() && self.reads_below(bulk + ANSWERS_STOP)
+        !self.limits.pauses_reading() && self.reads_below(bulk + ANSWERS_STOP)
     }
 
     /// True while less than `limit` bytes wait for the peer to read them, so that the socket should be read.
@@ -302,7 +303,7 @@ impl Link {
     /// Time at which to call [`on_timeout`](Self::on_timeout).
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let failed = self.write_failed.as_ref().map(|(_, until)| *until);
-        [failed, self.transport.next_deadline(), self.paused_until].into_iter().flatten().min()
+        [failed, self.transport.next_deadline(), self.limits.next_deadline()].into_iter().flatten().min()
     }
 
     /// Handles deadlines that have passed.
@@ -311,7 +312,13 @@ impl Link {
             self.transport.handle_timeout(now);
         }
         // Only here, so that a wait without the socket always has this deadline.
-        self.paused_until.take_if(|until| *until <= now);
+        let sign = self.limits.take_sign(now);
+        self.limits.end_pause_of_reading(now);
+        self.limits.end_pause_of_writing(now);
+        if sign && !self.lost {
+            // An empty string.
+            self.transport.payload(&Ignore::new(Rest(&[0; 4])).to_payload());
+        }
         match self.write_failed.take_if(|(_, until)| *until <= now) {
             Some((source, _)) => Err(self.io_failed(source)),
             None => Ok(()),
@@ -346,7 +353,7 @@ impl Link {
         if self.read_ended {
             return Ok(false);
         }
-        let most = self.input_limit.as_ref().map_or(usize::MAX, InputLimit::most_at_once);
+        let most = self.limits.read_at_once();
         let space = self.transport.recv_space();
         let size = space.len().min(most);
         match self.stream.read(space.get_mut(..size).unwrap_or_default()) {
@@ -357,9 +364,7 @@ impl Link {
             }
             Ok(n) => {
                 self.transport.received(n);
-                if let Some(limit) = &mut self.input_limit {
-                    self.paused_until = limit.received(n, Instant::now());
-                }
+                self.limits.received(n);
                 Ok(n == size)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),

@@ -134,6 +134,13 @@ impl Stream {
         })
     }
 
+    /// Returns true unless the kernel knows of written bytes that the other end has not acknowledged.
+    pub(crate) fn has_arrived(&self) -> bool {
+        let info = TcpInfo::of(self.write_fd());
+        let none = |info: &TcpInfo, name| info.get(name).is_none_or(|count| count == 0);
+        info.is_none_or(|info| none(&info, "unacked") && none(&info, "notsent_bytes"))
+    }
+
     /// Waits without reading, and for space to write if `write`. Returns true if the peer has closed its end;
     /// bytes received before may still be unread.
     pub(crate) fn wait_paused(&self, write: bool, timeout: Option<Duration>) -> io::Result<bool> {

@@ -86,7 +86,8 @@ impl Link {
             if left.is_zero() || signals::are_pending(&LEAVE_ENDINGS) {
                 return Leave::UnderWay;
             }
-            self.stream.wait_either(!leaving.is_written, left.min(LOOK));
+            let writes = !leaving.is_written && self.limits.writes_from().is_none();
+            self.stream.wait_either(writes, left.min(LOOK));
         }
     }
 }
