@@ -557,6 +557,17 @@ keyword_table! {
     /// Default: none
     /// Example: `ReceiveRate 100M`
     receive_rate: BitRate = "", "ReceiveRate", Match, Works;
+    /// Highest rate at which all connections of one account together are received after their logins, in
+    /// bits per second (or with K, M or G). Connections under different Match blocks share, each at its own
+    /// rate. Our own keyword.
+    /// Default: none
+    /// Example: `PerUserReceiveRate 200M`
+    per_user_receive_rate: BitRate = "", "PerUserReceiveRate", Match, Works;
+    /// Highest rate at which the server sends on all connections of one account together, as
+    /// PerUserReceiveRate. Our own keyword.
+    /// Default: none
+    /// Example: `PerUserSendRate 200M`
+    per_user_send_rate: BitRate = "", "PerUserSendRate", Match, Works;
 }
 
 /// Keywords that are read and dropped, with a "Deprecated option" line as OpenSSH prints.

@@ -130,7 +130,8 @@ mod tests {
             CASignatureAlgorithms HostbasedAcceptedAlgorithms PubkeyAcceptedAlgorithms RDomain LogLevel \
             AuthorizedKeysFile AllowUsers DenyUsers AllowGroups DenyGroups AuthenticationMethods LogVerbose \
             IPQoS RekeyLimit ResumeGrace TcpRcvBufPoll HPNDisabled DisableMTAES TcpRcvBuf HPNBufferSize \
-            HPNBufferLimit TcpCongestion TcpPacing ReceiveRate WarnWeakCrypto";
+            HPNBufferLimit TcpCongestion TcpPacing ReceiveRate PerUserReceiveRate \
+            PerUserSendRate WarnWeakCrypto";
         let here: Vec<&str> = DECIDED_ELSEWHERE.split_ascii_whitespace().collect();
         let rules = include_str!("session_rules.rs");
         for keyword in lh_config::server_table::SERVER_KEYWORDS {

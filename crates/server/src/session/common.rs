@@ -185,10 +185,12 @@ const LEAST_BUFFER: u64 = 64 << 10;
 /// Size from which the kernel's own choice is left alone, bytes.
 const USUAL_BUFFER: u64 = 4 << 20;
 
-/// Bounds the receive buffer of a connection that is logged in by its `ReceiveRate`. The kernel would let it
-/// grow to seconds of a low rate, and a keystroke or a keepalive waits behind what it holds.
+/// Bounds the receive buffer of a connection that is logged in by its `ReceiveRate` or `PerUserReceiveRate`.
+/// The kernel would let it grow to seconds of a low rate, and a keystroke or a keepalive waits behind what it
+/// holds.
 pub(super) fn bound_receive_buffer(socket: impl AsFd, settings: &ServerSettings) {
-    let rate = settings.receive_rate.value.bytes_per_second();
+    let rates = [&settings.receive_rate, &settings.per_user_receive_rate];
+    let rate = rates.into_iter().filter_map(|rate| rate.value.bytes_per_second()).min();
     let round_trip = lh_sys::socket::round_trip(&socket).unwrap_or_default();
     if let (Some(rate), None) = (rate, settings.tcp_rcv_buf.value.bytes())
         && let Some(bytes) = limited_buffer(rate, round_trip)

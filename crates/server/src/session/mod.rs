@@ -46,6 +46,7 @@ mod tunnel;
 mod usage_log;
 mod usage_reporter;
 mod user;
+mod user_rates;
 mod x11;
 
 use std::ffi::OsString;

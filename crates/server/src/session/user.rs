@@ -35,6 +35,7 @@ use super::sftp::mounts::Mounts;
 use super::shared::{self, ClientLink, FileAccess, ModulesSession, ProgramContext, Shared};
 use super::title::{self, UserTitle};
 use super::usage_reporter;
+use super::user_rates::UserRates;
 use crate::exit_status::EXIT_FAILURE;
 use crate::grant::Grant;
 use crate::hosts::shown_endpoint;
@@ -144,6 +145,7 @@ fn begin(
     common::tune(stream.read_fd(), &login.settings, &address.log);
     common::bound_receive_buffer(stream.read_fd(), &login.settings);
     let mounts = Mounts::open();
+    let rates = UserRates::open(&login.settings, login.user.uid, &common.session.host_keys, &address.log)?;
     let start = become_user::become_user(&login)?;
     // Without the monitor no key exchange can be signed, so the session must end with it. (A change of ids
     // would reset this setting.)
@@ -164,7 +166,10 @@ fn begin(
     for remark in &remarks {
         transport.payload(&Debug::new(false, remark.as_bytes(), b"").to_payload());
     }
-    let link = Link::new(transport, stream);
+    let mut link = Link::new(transport, stream);
+    if let Some(rates) = rates {
+        rates.limit(&mut link);
+    }
     let shared = Rc::new(share(login, start, mounts, monitor, address, &link));
     Ok(Some((shared, link, common.session.host_keys, resuming)))
 }
