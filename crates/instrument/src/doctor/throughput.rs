@@ -121,8 +121,8 @@ const LEFT_THERE: f64 = 0.4;
 /// Part of the time for which the server's process may want a processor: a busy one is late by itself.
 const IDLE: f64 = 0.3;
 
-/// Finds a rate limit of what the server receives (`ReceiveRate` of `lhsshd`). Its process leaves
-/// data in TCP's receive queue although it has nothing else to do. OpenSSH has no such limit.
+/// Finds a rate limit of what the server receives (`ReceiveRate` and `PerUserReceiveRate` of `lhsshd`). Its
+/// process leaves data in TCP's receive queue although it has nothing else to do. OpenSSH has no such limit.
 fn receive_rate(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let flow = judged.flow;
     let is_ours = judged.facts.negotiated.server_is_longhaul();
@@ -134,10 +134,15 @@ fn receive_rate(judged: &JudgedDirection<'_>) -> Option<Finding> {
     if !is_ours || is_kept || judged.direction != Direction::Up {
         return None;
     }
-    let reached = flow.application.taken.unwrap_or(flow.rate);
+    let reached = rate(flow.application.taken.unwrap_or(flow.rate));
+    let (of, keyword) = match judged.factor() {
+        Some(factor) if factor >= EACH_IS_LIMITED => ("of each connection", "ReceiveRate"),
+        Some(_) => ("of all connections of the user", "PerUserReceiveRate"),
+        None => ("of this connection", "ReceiveRate or PerUserReceiveRate"),
+    };
     Some(Finding {
         cause: "pacing",
-        title: format!("The server takes {} of each connection on uploads (ReceiveRate).", rate(reached)),
+        title: format!("The server takes {reached} {of} on uploads ({keyword})."),
         evidence: vec![
             judged.measured(),
             format!(
@@ -147,11 +152,10 @@ fn receive_rate(judged: &JudgedDirection<'_>) -> Option<Finding> {
             ),
         ],
         gain: judged.gain(),
-        change: vec![
-            "at the server: take ReceiveRate out of sshd_config, or raise it (lhsshd -T -C user=NAME,addr=ADDRESS shows \
-             what applies to a user)"
-                .to_owned(),
-        ],
+        change: vec![format!(
+            "at the server: take {keyword} out of sshd_config, or raise it (lhsshd -T -C user=NAME,addr=ADDRESS shows what \
+             applies to a user)"
+        )],
         weight: PACED,
     })
 }

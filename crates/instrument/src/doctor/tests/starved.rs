@@ -87,11 +87,22 @@ fn rate_limit_of_what_a_server_receives_is_named() {
             (0.0, Some(0.95), Some(2.02e6));
         facts
     };
-    let (cause, title) = first(&limited());
-    assert_eq!(
-        (cause, title.as_str()),
-        ("pacing", "The server takes 2.0 MB/s of each connection on uploads (ReceiveRate).")
-    );
+    for (together, title) in [
+        (
+            None,
+            "The server takes 2.0 MB/s of this connection on uploads (ReceiveRate or PerUserReceiveRate).",
+        ),
+        (Some(4.0), "The server takes 2.0 MB/s of each connection on uploads (ReceiveRate)."),
+        (
+            Some(1.0),
+            "The server takes 2.0 MB/s of all connections of the user on uploads (PerUserReceiveRate).",
+        ),
+    ] {
+        let mut facts = limited();
+        let rate = up(&mut facts).rate;
+        facts.throughput.up.together = together.map(|factor| factor * rate);
+        assert_eq!(first(&facts), ("pacing", title.to_owned()));
+    }
     let cause = |change: fn(&mut Facts)| {
         let mut facts = limited();
         change(&mut facts);
