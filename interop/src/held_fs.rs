@@ -1,14 +1,15 @@
 //! A file system (FUSE) that can stop answering, and answer again.
 //!
 //! It has one file, `file`, which can be read and written. While it is held, no request of any kind is
-//! answered: programs that access it wait in the kernel, so the test itself must not access it.
+//! answered: programs that access it wait in the kernel, so the test itself must not access it. A request that
+//! was not even read ([`HeldFs::stop_reading`]) is given up by the kernel when its program is killed.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -55,6 +56,7 @@ pub struct HeldFs {
     point: PathBuf,
     state: Arc<Mutex<State>>,
     stop: OwnedFd,
+    reads_again: Arc<Condvar>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -62,6 +64,14 @@ struct State {
     device: File,
     content: Vec<u8>,
     held: bool,
+    /// FLUSH is answered.
+    knows_flush: bool,
+    /// No request is read.
+    reads_nothing: bool,
+    /// A request waits to be read.
+    has_unread: bool,
+    /// How often it has begun to read again.
+    releases: u64,
     waiting: Vec<Vec<u8>>,
     /// Duration of each WRITE.
     write_time: Duration,
@@ -88,6 +98,10 @@ impl HeldFs {
             device,
             content: content.to_vec(),
             held: false,
+            knows_flush: true,
+            reads_nothing: false,
+            has_unread: false,
+            releases: 0,
             waiting: Vec::new(),
             write_time: Duration::ZERO,
             read_time: Duration::ZERO,
@@ -96,8 +110,10 @@ impl HeldFs {
         };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
-        let thread = std::thread::spawn(move || serve(&requests, &told, &shared));
-        Ok(Self { point: point.to_owned(), state, stop, thread: Some(thread) })
+        let reads_again = Arc::new(Condvar::new());
+        let may_read = Arc::clone(&reads_again);
+        let thread = std::thread::spawn(move || serve(&requests, &told, &shared, &may_read));
+        Ok(Self { point: point.to_owned(), state, stop, reads_again, thread: Some(thread) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -139,8 +155,34 @@ impl HeldFs {
         self.lock().held = true;
     }
 
+    /// Has the kernel send no request when a file is closed. It waits for the answer to that one also in a
+    /// program that is killed.
+    pub fn leave_out_flush(&self) {
+        self.lock().knows_flush = false;
+        // The first answer tells the kernel.
+        drop(File::open(self.file()));
+    }
+
+    /// Stops reading requests, as a file system whose process is stopped.
+    pub fn stop_reading(&self) {
+        self.lock().reads_nothing = true;
+    }
+
+    /// Returns true when a request has come since [`HeldFs::stop_reading`].
+    pub fn has_unread(&self) -> bool {
+        self.lock().has_unread
+    }
+
+    fn read_again(&self) {
+        let mut state = self.lock();
+        (state.reads_nothing, state.has_unread) = (false, false);
+        state.releases += 1;
+        self.reads_again.notify_all();
+    }
+
     /// Answers again, pending requests first.
     pub fn release(&self) {
+        self.read_again();
         let mut state = self.lock();
         state.held = false;
         for request in std::mem::take(&mut state.waiting) {
@@ -163,6 +205,7 @@ impl Drop for HeldFs {
     fn drop(&mut self) {
         let _ = unmount(&self.point, UnmountFlags::DETACH);
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        self.read_again();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -170,13 +213,22 @@ impl Drop for HeldFs {
     }
 }
 
-fn serve(requests: &File, stop: &OwnedFd, state: &Mutex<State>) {
+fn serve(requests: &File, stop: &OwnedFd, state: &Mutex<State>, may_read: &Condvar) {
     let mut buffer = vec![0; LONGEST];
     loop {
         let mut fds = [PollFd::new(requests, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
         if poll(&mut fds, None).is_err() || !fds[1].revents().is_empty() {
             return;
         }
+        let mut locked = state.lock().unwrap_or_else(PoisonError::into_inner);
+        if locked.reads_nothing {
+            locked.has_unread = true;
+            let stopped = locked.releases;
+            drop(may_read.wait_while(locked, |state| state.releases == stopped));
+            // The request may have been given up.
+            continue;
+        }
+        drop(locked);
         let Ok(length) = (&*requests).read(&mut buffer) else { return };
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         let request = &buffer[..length];
@@ -291,6 +343,7 @@ impl State {
                 self.content[at..at + data.len()].copy_from_slice(data);
                 [length, 0].iter().flat_map(|word| word.to_ne_bytes()).collect()
             }
+            opcode::FLUSH if !self.knows_flush => return Err(Errno::NOSYS),
             opcode::STATFS => vec![0; 80],
             opcode::RELEASE | opcode::RELEASEDIR | opcode::FLUSH | opcode::FSYNC => Vec::new(),
             _ => return Err(Errno::NOSYS),

@@ -12,11 +12,12 @@ use lh_terminal::TerminalUi;
 use lh_transfer::{Direction, Job, Plan, Side, Summary};
 
 use crate::command_line::{Arguments, HostAccess, Mode};
-use crate::durable::{INTERRUPTED, JobSignals};
+use crate::durable::INTERRUPTED;
 use crate::inside::{
     NoConnection, ReusedConnection, announce_login, authenticate, await_login, connect_unauthenticated,
     log_in, take_kept,
 };
+use crate::interrupt::JobSignals;
 use crate::outcome::{FAILURE, NO_CONNECTION};
 use crate::place::{Host, Place, bytes};
 use crate::record::RunRecord;
@@ -200,12 +201,13 @@ fn one_remote(
             }
         }
         first = false;
+        let mut caught = None;
         // Whether another attempt may do better.
         let (summary, may_go_on) = match client {
             Ok(mut client) => {
                 locked(&attempts).begin_job();
                 resumption::limit(&mut client, Arc::clone(&attempts), Some(&job), arguments);
-                let caught = JobSignals::begin(&job);
+                caught = Some(JobSignals::begin(&job, arguments, journal.clone(), record));
                 // Logins, earlier attempts and the pauses between them are not what limits this one.
                 let start = limits::Start::now();
                 let is_usable = client.carry_out(&job, side, arguments.options.limits.channels, &mut ui);
@@ -223,9 +225,7 @@ fn one_remote(
                 if !good && !client.has_died() {
                     client.close_early();
                 }
-                // Before the signals are let go: a connection that is no good may still listen to them.
                 *kept = good.then(|| (host.clone(), client));
-                caught.end(&job);
                 has_begun |= job.has_begun(side);
                 if shows_errors && !has_begun && !died && !hung && !job.is_stopped() {
                     say(&format!(
@@ -234,6 +234,7 @@ fn one_remote(
                     ));
                 }
                 if good {
+                    caught.into_iter().for_each(JobSignals::end);
                     // A journal that notes nothing is removed: there may have been no server.
                     job.forget();
                     say_failed_upload(arguments, &plan, &job.summary());
@@ -249,8 +250,9 @@ fn one_remote(
         };
         let stopped = job.is_stopped();
         job.forget();
-        // Its journal is the next one's.
+        // Its journal is the next one's. Closing its files may hang, too.
         drop(job);
+        caught.into_iter().for_each(JobSignals::end);
         let goes_on = summary.lost && may_go_on && arguments.can_log_in_again();
         let next = match (stopped, goes_on) {
             (true, _) => Next::Interrupted,
@@ -266,7 +268,7 @@ fn one_remote(
                 return exit_status(summary);
             }
             Next::Interrupted => {
-                durable::tell_interrupted(arguments, &summary);
+                durable::tell_interrupted(arguments.can_log_in_again(), Some(&summary));
                 durable::tell_left(journal.as_deref());
                 return INTERRUPTED;
             }

@@ -3,16 +3,13 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use lh_sys::signals::Signals;
-use lh_transfer::{Direction, Job, Options, Plan, Summary, journal};
+use lh_transfer::{Direction, Options, Plan, Summary, journal};
 
 use crate::command_line::{Arguments, HostAccess};
 use crate::outcome::Outcome;
 use crate::place::{Host, bytes};
 use crate::program::spelled;
-use crate::retry::stop_signals;
 use crate::show::say;
 
 /// Exit status of a copy that was stopped by ^C.
@@ -79,53 +76,40 @@ fn plan_shard(arguments: &Arguments) -> Option<(u32, u32)> {
     arguments.options.select.shard.map(|shard| (shard.number + 1, shard.of))
 }
 
-/// Signals that stop a job in good order while it runs. Not longer: programs that are started for a
-/// connection must hear of them.
-pub(crate) struct JobSignals(Option<Arc<Signals>>);
-
-impl JobSignals {
-    /// ^C, and requests to end, stop `job` from now on.
-    pub(crate) fn begin(job: &Job) -> Self {
-        let signals = stop_signals().map(Arc::new);
-        if let Some(signals) = &signals {
-            job.stop_on(Some(Arc::clone(signals)));
-        }
-        Self(signals)
-    }
-
-    /// They end the program again.
-    pub(crate) fn end(self, job: &Job) {
-        job.stop_on(None);
-        if let Some(signals) = self.0.and_then(Arc::into_inner) {
-            signals.release();
-        }
-    }
-}
-
 /// Says what is left of a copy that was stopped.
-pub(crate) fn tell_interrupted(arguments: &Arguments, summary: &Summary) {
-    let files =
-        if summary.files == 1 { "1 file is".to_owned() } else { format!("{} files are", summary.files) };
-    let kept = if arguments.options.placing.atomic && arguments.resume {
+pub(crate) fn tell_interrupted(can_go_on: bool, summary: Option<&Summary>) {
+    let files = match summary.map(|summary| summary.files) {
+        Some(1) => ": 1 file is complete".to_owned(),
+        Some(files) => format!(": {files} files are complete"),
+        None => String::new(),
+    };
+    let kept = if can_go_on {
         "the same command again goes on from here"
     } else {
         "what was unfinished has to be copied again"
     };
-    say(&format!("interrupted: {files} complete; {kept}"));
+    say(&format!("interrupted{files}; {kept}"));
 }
 
 /// Says what a copy that did not come to its end has left, by its journal. Call when the job is gone.
 pub(crate) fn tell_left(journal: Option<&Path>) {
-    let Some(saved) = journal.and_then(journal::read) else { return };
+    if let Some(text) = left(journal) {
+        say(&text);
+    }
+}
+
+/// Returns what [`tell_left`] says.
+pub(crate) fn left(journal: Option<&Path>) -> Option<String> {
+    let saved = journal.and_then(journal::read)?;
     let name = |part: &journal::SavedPart| lh_transfer::display_name(&part.name);
     let parts = match &saved.parts[..] {
-        [] if saved.done == 0 => return,
+        [] if saved.done == 0 => return None,
         [] => String::new(),
         [part] => format!("the unfinished file {} and ", name(part)),
         [first, ..] => format!("{} unfinished files ({}, ...) and ", saved.parts.len(), name(first)),
     };
-    say(&format!(
+    Some(format!(
         "left behind: {parts}the journal {}; the same command resumes, longhaul transfers lists and removes it",
         saved.id
-    ));
+    ))
 }

@@ -1,6 +1,7 @@
 //! The first and the last event of `--json`. The last one is written on every exit, also where a signal ends
 //! the program.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lh_ssh_transfer::take_leave;
@@ -14,6 +15,18 @@ use crate::{events, show};
 /// Whether the last event has been written, or is just being written.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
+/// The record of the command, where the first event has been written.
+static BEGUN: OnceLock<RunRecord> = OnceLock::new();
+
+/// Ends the process from another thread than the one that carries out the command, which hangs.
+pub(crate) fn end_now(status: u8) -> ! {
+    if let Some(record) = BEGUN.get() {
+        let status = Frame { record: record.clone() }.end(status);
+        std::process::exit(status.into());
+    }
+    std::process::exit(status.into());
+}
+
 /// State of a command between its first and its last event.
 pub(crate) struct Frame {
     pub(crate) record: RunRecord,
@@ -26,6 +39,7 @@ impl Frame {
         let record = RunRecord::new();
         show::print(&events::start(&record));
         let stopped = Self { record: record.clone() };
+        let _ = BEGUN.set(record.clone());
         take_leave(move |signal| {
             if STOP.contains(&signal)
                 && let Some(status) = stopped.write_end(INTERRUPTED)

@@ -10,6 +10,7 @@
 //! | `inside`, `pipes`, `direct` | connections: in this process, by another program, from host to host |
 //! | `legacy`, `remote_side` | the old protocol over each of them, and its remote side |
 //! | `durable` | options of copies that can be resumed by a later command |
+//! | `interrupt` | signals that stop a copy, also where its thread hangs |
 //! | `show`, `events`, `frame` | output for people and for programs |
 //! | `limits`, `record` | what limited a copy, and totals of the whole command |
 //! | `outputs` | files for programs: manifest, list of failures |
@@ -21,6 +22,7 @@ mod durable;
 mod events;
 mod frame;
 mod inside;
+mod interrupt;
 mod legacy;
 mod limits;
 mod outcome;

@@ -15,7 +15,10 @@ pub fn take_leave(and_then: impl FnOnce(Signal) + Send + 'static) {
         // Without such a thread a signal ends the program as it ends any other.
         let _ = signals::on_first(&farewell::END_SIGNALS, move |signal| {
             signals::restore_defaults(&[Signal::INT, Signal::TERM, Signal::QUIT]);
-            farewell::leave_all();
+            // A connection whose thread hangs says nothing any more.
+            if !signals::is_hung() {
+                farewell::leave_all();
+            }
             and_then(signal);
             signals::end_by(signal);
         });

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::fd::IntoRawFd as _;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use rustix::process::Signal;
 
@@ -59,17 +59,21 @@ impl std::fmt::Debug for Blocked {
     }
 }
 
+fn set_of(signals: &[Signal]) -> libc::sigset_t {
+    // SAFETY: sigset_t is plain memory that sigemptyset fills and sigaddset changes.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for signal in signals {
+            libc::sigaddset(&mut set, signal.as_raw());
+        }
+        set
+    }
+}
+
 impl Blocked {
     fn new(signals: &[Signal]) -> io::Result<Self> {
-        // SAFETY: sigset_t is plain memory that sigemptyset fills and sigaddset changes.
-        let set = unsafe {
-            let mut set: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&mut set);
-            for signal in signals {
-                libc::sigaddset(&mut set, signal.as_raw());
-            }
-            set
-        };
+        let set = set_of(signals);
         // SAFETY: sigset_t is plain memory, filled by the call below.
         let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
         // SAFETY: `set` is initialised, `before` is ours to write to.
@@ -93,6 +97,9 @@ impl Blocked {
 /// The first signal of [`on_first`] that has arrived. `NOTIFY` is the pipe to which the handler writes it.
 static CAME: AtomicI32 = AtomicI32::new(0);
 static NOTIFY: AtomicI32 = AtomicI32::new(-1);
+
+/// Whether the signal in `CAME` reached no handler; see [`is_hung`].
+static HUNG: AtomicBool = AtomicBool::new(false);
 
 /// Returns the address of this thread's errno.
 fn errno() -> *mut libc::c_int {
@@ -122,6 +129,9 @@ extern "C" fn notify(signal: libc::c_int) {
 /// this process ignores stay ignored. Call it once per process. Programs that the process starts have the
 /// default actions.
 ///
+/// The kernel runs a handler on the first thread if it can. Where that thread hangs in a system call that only
+/// a fatal signal ends (files on NFS or FUSE), Linux lets the new thread take the signal instead.
+///
 /// # Errors
 /// No pipe or no thread is available.
 pub fn on_first(signals: &[Signal], act: impl FnOnce(Signal) + Send + 'static) -> io::Result<()> {
@@ -130,7 +140,12 @@ pub fn on_first(signals: &[Signal], act: impl FnOnce(Signal) + Send + 'static) -
     NOTIFY.store(writer.into_raw_fd(), Ordering::SeqCst);
     // The new thread must not receive signals that another thread collects.
     let blocked = Blocked::new(signals)?;
+    #[cfg(target_os = "linux")]
+    let pending = by_signalfd::Pending::of(&not_ignored(signals))?;
     let waits = move || {
+        #[cfg(target_os = "linux")]
+        pending.wait_for_handler(&reader);
+        #[cfg(not(target_os = "linux"))]
         while rustix::io::retry_on_intr(|| rustix::io::read(&reader, &mut [0; 1])) == Ok(0) {}
         if let Some(signal) = Signal::from_named_raw(CAME.load(Ordering::SeqCst)) {
             act(signal);
@@ -149,6 +164,12 @@ pub fn on_first(signals: &[Signal], act: impl FnOnce(Signal) + Send + 'static) -
 /// Returns true when a signal of [`on_first`] has arrived.
 pub fn has_come() -> bool {
     CAME.load(Ordering::SeqCst) != 0
+}
+
+/// Returns true when a signal of [`on_first`] has arrived and the thread that should have handled it hangs in a
+/// system call.
+pub fn is_hung() -> bool {
+    HUNG.load(Ordering::SeqCst)
 }
 
 /// Returns true when one of `signals`, which this thread blocks, has arrived and was not collected yet.

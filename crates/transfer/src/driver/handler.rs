@@ -8,7 +8,6 @@ use std::time::Instant;
 use lh_driver::{
     ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Interest, Interests, Ready,
 };
-use lh_sys::signals::Signals;
 
 use crate::additional::LOOK;
 use crate::additional_connection::{AdditionalConnections, Waker};
@@ -35,7 +34,6 @@ pub struct JobHandler {
     pub(super) closed: bool,
     /// The session had no connection when this was last looked at.
     pub(super) was_away: bool,
-    pub(super) signals: Option<Arc<Signals>>,
     pub(super) stderr: RemoteStderr,
 }
 
@@ -53,7 +51,6 @@ impl Job {
             deadline: None,
             closed: false,
             was_away: false,
-            signals: self.signals(),
             stderr: crate::RemoteStderr::default(),
         }
     }
@@ -72,7 +69,6 @@ impl Job {
             deadline: None,
             closed: false,
             was_away: false,
-            signals: None,
             stderr: crate::RemoteStderr::default(),
         }
     }
@@ -80,8 +76,7 @@ impl Job {
 
 /// Poll tokens of a handler's event sources beside its channel.
 const WAKE: usize = 0;
-const SIGNALS: usize = 1;
-const WAKER: usize = 2;
+const WAKER: usize = 1;
 
 impl JobHandler {
     /// Lets the copy open additional channels on the same connection when they help.
@@ -100,18 +95,16 @@ impl JobHandler {
 
     pub(super) fn run(&mut self, cx: &mut ChannelCx<'_>) {
         let now = cx.now();
-        if self.signals.is_none() && !self.closed && (self.number, self.connection) == (Some(0), 0) {
-            self.signals = self.job.signals();
-        }
         let is_away = cx.is_away();
         let mut guard = self.job.lock();
+        self.job.stop_if_interrupted(&mut guard);
         if std::mem::replace(&mut self.was_away, is_away) || is_away {
             // A server that cannot be reached is not silent.
             guard.engine.extend_wait_for_version(self.side, now);
         }
         if guard.over.contains(&self.connection) {
             // Only channels that are being closed remain of the connection.
-            (self.closed, self.signals) = (true, None);
+            self.closed = true;
             return;
         }
         if guard.channels.len() > 1 || self.connection > 0 {
@@ -148,7 +141,6 @@ impl JobHandler {
         }
         if finished && !std::mem::replace(&mut self.closed, true) {
             self.job.wake_other(self.side);
-            self.signals = None;
             self.close_all(cx);
             cx.stop(0);
         } else if wake && !self.closed {
@@ -197,7 +189,6 @@ impl JobHandler {
                 deadline: None,
                 closed: false,
                 was_away: false,
-                signals: None,
                 stderr: RemoteStderr::default(),
             };
             let handler = as_session(Box::new(handler));
@@ -331,20 +322,9 @@ impl ChannelHandler for JobHandler {
         if let Some(waker) = &self.waker {
             out.add(WAKER, waker.fd(), Interest::READ);
         }
-        if let Some(signals) = &self.signals {
-            out.add(SIGNALS, signals.as_fd(), Interest::READ);
-        }
     }
 
     fn on_ready(&mut self, token: usize, _ready: Ready, cx: &mut ChannelCx<'_>) {
-        if token == SIGNALS {
-            if let Some(Ok(Some(_))) = self.signals.as_ref().map(|signals| signals.take()) {
-                let mut state = self.job.lock();
-                state.stopped = true;
-                state.engine.leave();
-            }
-            return self.run(cx);
-        }
         if let (WAKER, Some(waker)) = (token, &self.waker) {
             waker.drain();
             return self.run(cx);

@@ -15,11 +15,11 @@ mod lent;
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use lh_driver::{ChannelHandler, ChannelId};
-use lh_sys::signals::Signals;
 
 use crate::additional_connection::Waker;
 use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary, Totals, Waits, Wakes};
@@ -80,7 +80,10 @@ pub type AsSession = Arc<dyn Fn(Box<dyn ChannelHandler>) -> Box<dyn ChannelHandl
 struct Shared {
     state: Mutex<State>,
     relay: bool,
-    signals: Mutex<Option<Arc<Signals>>>,
+    /// See [`Job::interrupt`].
+    interrupted: AtomicBool,
+    /// See [`Job::has_noticed_interrupt`].
+    noticed: AtomicBool,
     /// Writing ends; a byte wakes the handler of that side.
     wake: [UnixStream; 2],
     /// Wakers of all connections to one end, the first connection's first.
@@ -127,7 +130,8 @@ impl Job {
             shared: Arc::new(Shared {
                 state: Mutex::new(state),
                 relay,
-                signals: Mutex::default(),
+                interrupted: AtomicBool::new(false),
+                noticed: AtomicBool::new(false),
                 wake: [source.1, target.1],
                 wakers: Mutex::new(vec![Arc::new(Waker::new()?)]),
             }),
@@ -186,10 +190,6 @@ impl Job {
         self.lock().report.event(Event::Notice { text }, Instant::now());
     }
 
-    fn signals(&self) -> Option<Arc<Signals>> {
-        self.shared.signals.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     fn waker(&self, connection: usize) -> Option<Arc<Waker>> {
         let wakers = self.shared.wakers.lock().unwrap_or_else(PoisonError::into_inner);
         wakers.get(connection).cloned().filter(|_| !self.shared.relay)
@@ -216,11 +216,41 @@ impl Job {
         self.notify(|_| true);
     }
 
-    /// Signals that stop the copy where it is, on this driver's thread; `None` to stop listening to them.
-    pub fn stop_on(&self, signals: Option<Arc<Signals>>) {
-        *self.shared.signals.lock().unwrap_or_else(PoisonError::into_inner) = signals;
-        // Handlers may be there already.
+    /// Stops the copy where it is: partial files and the journal are kept for resuming. The loops do that;
+    /// this does not wait for them.
+    pub fn interrupt(&self) {
+        self.shared.interrupted.store(true, Ordering::Release);
+        for side in [Side::Source, Side::Target] {
+            self.wake_other(side);
+        }
         self.notify(|_| true);
+    }
+
+    /// Returns true when a loop has stopped the copy because of [`Job::interrupt`].
+    pub fn has_noticed_interrupt(&self) -> bool {
+        self.shared.noticed.load(Ordering::Acquire)
+    }
+
+    /// Stops the copy where it is, without its loops: their threads hang in system calls. Returns the numbers
+    /// of the copy; `None` if one of these threads holds the engine, so that the journal lacks what it would
+    /// have written next.
+    pub fn stop_without_loops(&self) -> Option<Summary> {
+        self.shared.interrupted.store(true, Ordering::Release);
+        let mut state = match self.shared.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        self.stop_if_interrupted(&mut state);
+        Some(state.engine.summary())
+    }
+
+    fn stop_if_interrupted(&self, state: &mut State) {
+        if self.shared.interrupted.load(Ordering::Acquire) && !state.stopped {
+            state.stopped = true;
+            state.engine.leave();
+            self.shared.noticed.store(true, Ordering::Release);
+        }
     }
 
     /// The copy has not begun, and will not: there was no login.
