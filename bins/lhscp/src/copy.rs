@@ -237,7 +237,7 @@ fn one_remote(
                     caught.into_iter().for_each(JobSignals::end);
                     // A journal that notes nothing is removed: there may have been no server.
                     job.forget();
-                    say_failed_upload(arguments, &plan, &job.summary());
+                    say_failed_uploads(arguments, &plan, &job.summary(), &job.failed_sources());
                     return exit_status(job.summary());
                 }
                 let retries_hung = hung && arguments.retry_limit.retries_silent_servers();
@@ -278,19 +278,20 @@ fn one_remote(
     }
 }
 
-/// Repeats that an upload has failed, behind the reasons, in the line that OpenSSH's `scp` ends with. Only
-/// for a single source: failures do not name theirs. Like OpenSSH's, a source that does not exist has no
-/// such line.
-fn say_failed_upload(arguments: &Arguments, plan: &Plan, summary: &Summary) {
-    let [source] = &plan.sources[..] else { return };
-    if plan.direction != Direction::Upload || summary.failures == 0 {
+/// Repeats which sources of an upload have failed, behind the reasons, in the lines that OpenSSH's `scp` has.
+/// Like OpenSSH's, a source that does not exist has no such line.
+pub(crate) fn say_failed_uploads(arguments: &Arguments, plan: &Plan, summary: &Summary, failed: &[Vec<u8>]) {
+    if plan.direction != Direction::Upload || summary.failures == 0 || summary.lost {
         return;
     }
-    let Ok(metadata) = std::fs::metadata(OsStr::from_bytes(source)) else { return };
-    let kind = if metadata.is_dir() && arguments.options.recursive { "directory" } else { "file" };
-    let target = if plan.target.is_empty() { &b"."[..] } else { &plan.target };
-    let [source, target] = [&source[..], target].map(lh_transfer::display_name);
-    say(&format!("failed to upload {kind} {source} to {target}"));
+    let failed = if plan.sources.len() == 1 { &plan.sources } else { failed };
+    for source in failed {
+        let Ok(metadata) = std::fs::metadata(OsStr::from_bytes(source)) else { continue };
+        let kind = if metadata.is_dir() && arguments.options.recursive { "directory" } else { "file" };
+        let target = if plan.target.is_empty() { &b"."[..] } else { &plan.target };
+        let [source, target] = [&source[..], target].map(lh_transfer::display_name);
+        say(&format!("failed to upload {kind} {source} to {target}"));
+    }
 }
 
 /// Remote to remote through this host: one connection here, the other on a thread of its own.

@@ -13,6 +13,7 @@ use lh_transfer::{Direction, Engine, Plan, Report, Side, Summary};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::command_line::{Arguments, HostAccess};
+use crate::copy::say_failed_uploads;
 use crate::durable;
 use crate::limits;
 use crate::place::Host;
@@ -60,7 +61,7 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host], record: &
     }
     let mut show = Show::new(arguments, record.seen.clone());
     let options = durable::options(arguments, &plan, hosts);
-    let mut engine = Engine::new(plan, options, Instant::now());
+    let mut engine = Engine::new(plan.clone(), options, Instant::now());
     let is_server = matches!(arguments.via, HostAccess::Server(_));
     // A program that leads to a host may have to ask for a password first.
     let first_answer = arguments.options.timeouts.first_answer;
@@ -84,6 +85,7 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host], record: &
     let copy = limits::Copy { direction, rate_limit, bytes: summary.bytes, waits: engine.waits() };
     let verdict = start.verdict(&copy, &limits::Path::default());
     conclude(arguments, &start, &summary, verdict, record);
+    say_failed_uploads(arguments, &plan, &summary, &engine.failed_sources());
     for mut end in ends {
         drop(end.stdin.take());
         // The last answers are not needed, but a server that cannot deliver them would exit with a failure.

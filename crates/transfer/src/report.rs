@@ -42,6 +42,8 @@ pub(crate) struct Reporter {
     report_copied: bool,
     /// See [`crate::Options::dry_run`].
     dry_run: bool,
+    /// Sources of the command line, and whether something of each was not copied.
+    sources: Vec<(Vec<u8>, bool)>,
 }
 
 impl Reporter {
@@ -56,7 +58,27 @@ impl Reporter {
             report_missed: options.reporting.missed,
             report_copied: options.reporting.sums.is_some(),
             dry_run: options.dry_run,
+            sources: Vec::new(),
         }
+    }
+
+    /// Notes from now on which of these sources failed.
+    pub(crate) fn watch_sources(&mut self, sources: &[Vec<u8>]) {
+        self.sources = sources.iter().map(|source| (source.clone(), false)).collect();
+    }
+
+    /// Something below a source, or the source itself, was not copied. `path` is its path at the source.
+    pub(crate) fn blame(&mut self, path: &[u8]) {
+        for (source, failed) in &mut self.sources {
+            let rest = path.strip_prefix(&source[..]);
+            let is_in_it = |rest: &[u8]| rest.is_empty() || rest[0] == b'/' || source.ends_with(b"/");
+            *failed |= rest.is_some_and(is_in_it);
+        }
+    }
+
+    /// Returns the sources of which something was not copied.
+    pub(crate) fn failed_sources(&self) -> impl Iterator<Item = &[u8]> {
+        self.sources.iter().filter(|(_, failed)| *failed).map(|(source, _)| &source[..])
     }
 
     pub(crate) fn event(&mut self, event: Event) {
@@ -299,6 +321,16 @@ mod tests {
         assert_eq!(events.len(), 1 + LOSSES_TOLD + 1, "{events:?}");
         let last = Event::Failed { text: "3 more files are not copied: gone".to_owned() };
         assert_eq!((events.last(), report.summary.failures), (Some(&last), 9));
+    }
+
+    #[test]
+    fn failures_are_those_of_their_sources() {
+        let mut report = Reporter::new(&Options::default());
+        report.watch_sources(&[b"a".to_vec(), b"ab".to_vec(), b"c/".to_vec(), b"d".to_vec()]);
+        for path in [&b"ab"[..], b"c/x/y", b"d/z", b"e"] {
+            report.blame(path);
+        }
+        assert_eq!(report.failed_sources().collect::<Vec<_>>(), [&b"ab"[..], b"c/", b"d"]);
     }
 
     #[test]

@@ -296,6 +296,11 @@ impl Job {
         self.lock().engine.summary()
     }
 
+    /// Returns the sources of an upload of which something was not copied, so far.
+    pub fn failed_sources(&self) -> Vec<Vec<u8>> {
+        self.lock().engine.failed_sources()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -66,6 +66,7 @@ impl Scheduler<'_> {
                     if !self.parts.tree.reported_by_dir(small.item.parent, &text) {
                         self.parts.report.fail(text);
                     }
+                    self.parts.report.blame(&small.item.source);
                     self.parts.report.missed(self.parts.tree.path_of(&small.item));
                 }
                 small.item.parent

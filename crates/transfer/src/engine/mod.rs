@@ -65,6 +65,11 @@ impl Engine {
         Self { parts: Parts::new(plan, options, now) }
     }
 
+    /// Returns the sources of an upload of which something was not copied, so far.
+    pub fn failed_sources(&self) -> Vec<Vec<u8>> {
+        self.parts.report.failed_sources().map(<[u8]>::to_vec).collect()
+    }
+
     /// Takes in the round-trip time that the kernel has measured for the connection.
     pub fn expect_round_trip(&mut self, took: Duration) {
         self.parts.flow.expect_round_trip(took);

@@ -109,6 +109,7 @@ impl Scheduler<'_> {
                             path,
                             &fault,
                         ));
+                        self.parts.report.blame(&name.item.source);
                         self.parts.report.missed(self.parts.tree.path_of(&name.item));
                     }
                     self.child_finished(name.item.parent);

@@ -90,6 +90,7 @@ impl Tree {
         if first && fault.kind != FaultKind::Lost {
             let relative = dir.relative.clone();
             lister.report.fail(wording::failed(lister.direction, FailedStep::ListSource, &source, &fault));
+            lister.report.blame(&source);
             lister.report.missed(Some(relative));
         }
     }

@@ -21,6 +21,7 @@ impl Scheduler<'_> {
         });
         if self.parts.tree.leads_back(&item, real.as_deref()) {
             self.parts.report.fail(format!("{}: directory loop, not copied", display_name(&item.source)));
+            self.parts.report.blame(&item.source);
             self.parts.report.missed(self.parts.tree.path_of(&item));
             return self.child_finished(item.parent);
         }

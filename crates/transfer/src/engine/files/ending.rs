@@ -88,6 +88,7 @@ impl Scheduler<'_> {
         if let Some(changed) = changed {
             let text = wording::source_changed(&item.source, changed);
             if unverified {
+                self.parts.report.blame(&item.source);
                 self.parts.report.fail(text);
             } else {
                 self.parts.report.event(Event::Changed { source: item.source.clone(), text });

@@ -43,6 +43,7 @@ impl Parts {
         for item in found {
             if self.options.deletes() && !self.sync.deletions.add_top(&item.target) {
                 self.report.fail(same_top(&item.target));
+                self.report.blame(&item.source);
             }
             self.tree.top.push_back(item);
         }

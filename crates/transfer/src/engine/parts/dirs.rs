@@ -95,7 +95,7 @@ impl Parts {
         };
         dir.making.reported = true;
         let (target, parent) = (dir.item.target.clone(), dir.item.parent);
-        let relative = dir.relative.clone();
+        let (relative, source) = (dir.relative.clone(), dir.item.source.clone());
         self.tree.abandon_dir(key);
         self.tree.list_more(key, &mut self.ends);
         let text = match fault {
@@ -106,6 +106,7 @@ impl Parts {
         if !self.tree.reported_by_dir(parent, &text) {
             self.report.fail(text);
         }
+        self.report.blame(&source);
         self.report.missed(Some(relative));
     }
 }

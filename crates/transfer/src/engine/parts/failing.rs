@@ -41,6 +41,7 @@ impl Parts {
             if !self.tree.reported_by_dir(item.parent, &text) {
                 self.report.fail(text);
             }
+            self.report.blame(&item.source);
             self.report.missed(self.tree.path_of(&item));
         }
     }

@@ -82,6 +82,10 @@ impl Parts {
         if options.tells_links() {
             ends.tell_links();
         }
+        let mut report = Reporter::new(&options);
+        if plan.direction == Direction::Upload {
+            report.watch_sources(&plan.sources);
+        }
         Self {
             ends,
             prepare: Prepare::new(&plan),
@@ -99,7 +103,7 @@ impl Parts {
             links: Links::new(kept, options.limits.shared_files),
             sync: SyncState::new(&options),
             leftovers: Leftovers::new(journal),
-            report: Reporter::new(&options),
+            report,
             progress: Progress::new(now),
             plan,
             options,
