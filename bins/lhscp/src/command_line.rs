@@ -50,18 +50,30 @@ pub(crate) struct Arguments {
     pub(crate) retry_limit: RetryLimit,
     /// `--manifest-out` and `--failed-out`.
     pub(crate) outputs: Outputs,
-    /// `--json`.
-    pub(crate) json: bool,
-    /// `-q`.
-    pub(crate) quiet: bool,
-    /// How many `-v`.
-    pub(crate) verbose: usize,
+    pub(crate) messages: Messages,
     pub(crate) mode: Mode,
     pub(crate) via: HostAccess,
     /// `-R`: the first of two remote hosts copies to the second by itself.
     pub(crate) direct: bool,
     /// `-T`: accept all names, including those that were not requested.
     pub(crate) unchecked_names: bool,
+    pub(crate) login: LoginSettings,
+}
+
+/// What is printed during the copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Messages {
+    /// `--json`.
+    pub(crate) json: bool,
+    /// `-q`.
+    pub(crate) quiet: bool,
+    /// How many `-v`.
+    pub(crate) verbose: usize,
+}
+
+/// How to connect and log in to each host.
+#[derive(Debug)]
+pub(crate) struct LoginSettings {
     /// The flags that a program like ssh(1) is to be given too.
     pub(crate) ssh_words: Vec<OsString>,
     /// `-P`.
@@ -133,17 +145,21 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         pace: pace(parsed)?,
         retry_limit: retry_limit(parsed, mode(parsed)?)?,
         outputs,
-        json: parsed.has_long("json"),
-        quiet: parsed.has('q'),
-        verbose: parsed.count('v'),
+        messages: Messages {
+            json: parsed.has_long("json"),
+            quiet: parsed.has('q'),
+            verbose: parsed.count('v'),
+        },
         mode: mode(parsed)?,
         via: server.or(program).unwrap_or(HostAccess::Inside),
         direct,
         unchecked_names: parsed.has('T'),
-        ssh_words: ssh_words(parsed),
-        port,
-        connecting: Connecting::new(parsed, 'B', &account),
-        account,
+        login: LoginSettings {
+            ssh_words: ssh_words(parsed),
+            port,
+            connecting: Connecting::new(parsed, 'B', &account),
+            account,
+        },
     })
 }
 
@@ -209,7 +225,7 @@ impl Arguments {
 
     /// Warnings about the flags. A program of `-S` prints its own.
     pub(crate) fn warnings(&self) -> &[String] {
-        if self.via == HostAccess::Inside { &self.connecting.warnings } else { &[] }
+        if self.via == HostAccess::Inside { &self.login.connecting.warnings } else { &[] }
     }
 
     /// The request for the configuration of `host`, for connecting again: without prompts.
@@ -222,7 +238,7 @@ impl Arguments {
     /// The request for the configuration of `host`.
     pub(crate) fn request(&self, host: &Host) -> Request {
         let (port, user) = (host.port, host.user.as_deref());
-        let mut request = self.connecting.request(&host.name, port, user, self.account.clone());
+        let mut request = self.login.connecting.request(&host.name, port, user, self.login.account.clone());
         if let Some(bytes) = self.pace {
             let rate = bytes.saturating_mul(8).to_string();
             request.command_line.insert(0, CommandLine::Flag("TcpPacing", vec![rate]));

@@ -19,6 +19,7 @@ use crate::inside::{
 };
 use crate::interrupt::JobSignals;
 use crate::outcome::{FAILURE, NO_CONNECTION};
+use crate::outputs::CopyEnd;
 use crate::place::{Host, Place, bytes};
 use crate::record::RunRecord;
 use crate::retry::{Attempts, Next, locked};
@@ -91,7 +92,11 @@ pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
         };
         status = status.max(ended);
         record.next_copy();
-        arguments.outputs.copy_ended(matches!(ended, INTERRUPTED | NO_CONNECTION), ended != 0);
+        arguments.outputs.copy_ended(match ended {
+            0 => CopyEnd::Complete,
+            INTERRUPTED | NO_CONNECTION => CopyEnd::Stopped,
+            _ => CopyEnd::Failed,
+        });
         if ended == INTERRUPTED {
             // A signal is about the whole command, and says more than what failed before.
             status = ended;
@@ -182,7 +187,7 @@ fn one_remote(
     // A server that never spoke SFTP will not do so at the next attempt: only what has begun is taken up
     // again.
     let mut has_begun = false;
-    let attempts = Arc::new(Mutex::new(Attempts::new(arguments.retry_limit, arguments.json)));
+    let attempts = Arc::new(Mutex::new(Attempts::new(arguments.retry_limit, arguments.messages.json)));
     let journal = durable::options(arguments, &plan, &[host]).placing.journal;
     loop {
         let job = match new_job(plan.clone(), arguments, &[host], record) {

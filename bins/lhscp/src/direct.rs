@@ -24,8 +24,8 @@ pub(crate) fn run(
     let mut status = 0;
     for path in sources {
         let mut command = Command::new(ssh(arguments));
-        command.args(["-x", "-oClearAllForwardings=yes", "-n"]).args(&arguments.ssh_words);
-        if let Some(port) = source.port.or(arguments.port) {
+        command.args(["-x", "-oClearAllForwardings=yes", "-n"]).args(&arguments.login.ssh_words);
+        if let Some(port) = source.port.or(arguments.login.port) {
             command.args(["-p", &port.to_string()]);
         }
         if let Some(user) = &source.user {
@@ -33,7 +33,7 @@ pub(crate) fn run(
         }
         command.args(["--", &source.name, "scp"]);
         for (flag, wanted) in [
-            ("-v", arguments.verbose > 0),
+            ("-v", arguments.messages.verbose > 0),
             ("-r", arguments.options.recursive),
             ("-p", arguments.options.preserve),
             ("-d", arguments.needs_directory()),

@@ -60,7 +60,7 @@ fn journal_path(arguments: &Arguments, plan: &Plan, hosts: &[&Host]) -> Option<P
     }];
     for host in hosts {
         words.push(bytes(&spelled(host, b"")));
-        words.push(format!("{:?}", host.port.or(arguments.port)).into_bytes());
+        words.push(format!("{:?}", host.port.or(arguments.login.port)).into_bytes());
     }
     words.extend(plan.sources.iter().map(|source| local(source, direction == Direction::Upload)));
     words.push(local(&plan.target, direction == Direction::Download));

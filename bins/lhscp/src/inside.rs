@@ -26,7 +26,7 @@ pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) ->
 /// Connects and logs in; the log names the failure.
 pub(crate) fn log_in_silently(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Connection> {
     let mut connection = Connection::log_in(&arguments.request(host), ui)?;
-    let attempts = Arc::new(Mutex::new(Attempts::new(arguments.retry_limit, arguments.json)));
+    let attempts = Arc::new(Mutex::new(Attempts::new(arguments.retry_limit, arguments.messages.json)));
     resumption::limit(&mut connection, attempts, None, arguments);
     Some(connection)
 }

@@ -107,7 +107,7 @@ fn run_command(parsed: &Parsed, record: &mut RunRecord) -> u8 {
                 start: &record.start,
                 outcome: record.outcome(status).name(),
                 target: &arguments.target,
-                port: arguments.port,
+                port: arguments.login.port,
                 shard: arguments.options.select.shard,
             };
             if arguments.outputs.finish(&run) { status } else { status.max(FAILURE) }

@@ -72,6 +72,16 @@ struct State {
     error: Option<io::Error>,
 }
 
+/// How a copy ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CopyEnd {
+    Complete,
+    /// Something was not copied.
+    Failed,
+    /// It was stopped by a signal, or lost its connection.
+    Stopped,
+}
+
 /// Facts about the command that the files contain.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
@@ -173,11 +183,12 @@ impl Outputs {
         self.lock().failing = Failed::default();
     }
 
-    /// Notes the end of a copy. `whole`: it was stopped or lost; `failed`: something was not copied.
-    pub(crate) fn copy_ended(&self, whole: bool, failed: bool) {
+    /// Notes the end of a copy.
+    pub(crate) fn copy_ended(&self, end: CopyEnd) {
         let mut state = self.lock();
         let mut failing = std::mem::take(&mut state.failing);
-        if whole || (failed && failing.paths.is_empty() && !failing.named) {
+        let names_nothing = failing.paths.is_empty() && !failing.named;
+        if end == CopyEnd::Stopped || (end == CopyEnd::Failed && names_nothing) {
             failing.add_everything();
         }
         state.failed.merge(failing);

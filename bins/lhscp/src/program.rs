@@ -20,8 +20,8 @@ pub(crate) enum Remote<'a> {
 pub(crate) fn to_host(program: &OsStr, arguments: &Arguments, host: &Host, remote: &Remote<'_>) -> Command {
     let mut command = Command::new(program);
     command.args(["-x", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes", "-oRemoteCommand=none"]);
-    command.arg("-oRequestTTY=no").args(&arguments.ssh_words);
-    if let Some(port) = host.port.or(arguments.port) {
+    command.arg("-oRequestTTY=no").args(&arguments.login.ssh_words);
+    if let Some(port) = host.port.or(arguments.login.port) {
         command.args(["-p", &port.to_string()]);
     }
     if let Some(user) = &host.user {
@@ -31,7 +31,7 @@ pub(crate) fn to_host(program: &OsStr, arguments: &Arguments, host: &Host, remot
         Remote::Sftp => command.args(["-s", "--", &host.name, "sftp"]),
         Remote::Command(text) => command.args(["--", &host.name]).arg(OsStr::from_bytes(text)),
     };
-    if arguments.verbose > 0 {
+    if arguments.messages.verbose > 0 {
         let shown = match remote {
             Remote::Sftp => "sftp".to_owned(),
             Remote::Command(text) => lh_transfer::display_name(text),
@@ -78,7 +78,7 @@ pub(crate) fn scp_command(arguments: &Arguments, mode: &str, path: &[u8], needs_
     let mut command = b"scp".to_vec();
     let options = &arguments.options;
     for (flag, wanted) in [
-        (&b" -v"[..], arguments.verbose > 0),
+        (&b" -v"[..], arguments.messages.verbose > 0),
         (b" -r", options.recursive),
         (b" -p", options.preserve),
         (b" -d", needs_directory),

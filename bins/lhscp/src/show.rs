@@ -32,9 +32,9 @@ impl Show {
     pub(crate) fn new(arguments: &Arguments, seen: Seen) -> Self {
         let now = Instant::now();
         Self {
-            display: Display::new(arguments.quiet || arguments.json),
-            verbose: arguments.verbose > 0,
-            json: arguments.json,
+            display: Display::new(arguments.messages.quiet || arguments.messages.json),
+            verbose: arguments.messages.verbose > 0,
+            json: arguments.messages.json,
             started: None,
             totals: Totals::default(),
             meter: Meter::new(b"", 0, now),
@@ -74,7 +74,7 @@ impl Show {
 
 /// Returns whether the progress meter is shown.
 pub(crate) fn shows_meter(arguments: &Arguments) -> bool {
-    !arguments.json && Display::new(arguments.quiet).enabled()
+    !arguments.messages.json && Display::new(arguments.messages.quiet).enabled()
 }
 
 /// Writes to standard output. A reader that has gone away is no reason to end the copy.
@@ -181,12 +181,12 @@ pub(crate) fn conclude(
     let seconds = start.elapsed().as_secs_f64();
     record.attempt(*summary);
     let sync = arguments.options.tree_sync.is_some();
-    let people = Display::new(arguments.quiet).enabled() && (sync || seconds >= 5.0);
-    let asked = people || arguments.verbose > 0;
-    if !arguments.json && asked && sync {
+    let people = Display::new(arguments.messages.quiet).enabled() && (sync || seconds >= 5.0);
+    let asked = people || arguments.messages.verbose > 0;
+    if !arguments.messages.json && asked && sync {
         say(&differences(summary));
     }
-    if !arguments.json && asked && summary.files > 0 {
+    if !arguments.messages.json && asked && summary.files > 0 {
         tell(seconds, summary, &verdict);
     }
     record.judged(start.elapsed(), verdict);

@@ -107,6 +107,6 @@ fn the_last_flag_decides_about_protocol_and_route() {
 fn a_program_like_ssh_gets_the_flags_that_mean_something_to_it() {
     let got = interpreted(&["-4Cpqr", "-i", "key", "-oUser=x", "-B", "-l", "8", "-P", "22", "a", "h:b"]);
     let got = got.expect("fine");
-    assert_eq!(got.ssh_words, ["-4", "-C", "-q", "-i", "key", "-o", "User=x", "-oBatchMode=yes"]);
-    assert_eq!(got.port, Some(22));
+    assert_eq!(got.login.ssh_words, ["-4", "-C", "-q", "-i", "key", "-o", "User=x", "-oBatchMode=yes"]);
+    assert_eq!(got.login.port, Some(22));
 }
