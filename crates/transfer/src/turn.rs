@@ -31,15 +31,21 @@ pub(crate) struct Order {
     undecided: Vec<(Place, Weak<Place>)>,
     /// Items of the command line that were started.
     pub(crate) tops: u32,
-    /// Files hold their places, too: what becomes of them is reported in order.
+    pub(crate) rules: OrderRules,
+}
+
+/// Which items hold their places.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct OrderRules {
+    /// Files do, too: what becomes of them is reported in order.
     pub(crate) holds_files: bool,
     /// Symbolic links are not followed below what the command line names.
     pub(crate) keeps_links: bool,
 }
 
 impl Order {
-    pub(crate) const fn new(holds_files: bool, keeps_links: bool) -> Self {
-        Self { undecided: Vec::new(), tops: 0, holds_files, keeps_links }
+    pub(crate) const fn new(rules: OrderRules) -> Self {
+        Self { undecided: Vec::new(), tops: 0, rules }
     }
 
     /// Holds `place` until every clone of the answer is dropped.

@@ -80,6 +80,13 @@ pub(crate) enum CheckNext {
     Failed(FailedStep, Fault),
 }
 
+/// Which part of both files is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Whole,
+    Samples,
+}
+
 impl Checks<'_> {
     /// Compares the first `found` bytes of the target, of which the journal vouches for `known`, and begins
     /// with the data behind what agrees. `whole`: without digests all of it is read back, not samples.
@@ -99,14 +106,19 @@ impl Checks<'_> {
 
     /// Compares both ends, which are open, up to the source's end: all bytes, or samples. The target has to
     /// end there too.
-    fn compare(&mut self, key: Key, end: u64, whole: bool, by_digests: bool) -> CheckNext {
+    fn compare(&mut self, key: Key, end: u64, extent: Extent, mode: Mode) -> CheckNext {
         let Some(file) = self.tasks.files.get_mut(key) else { return CheckNext::Wait };
         let (State::Comparing(check) | State::Verifying(Verifying { check, .. })) = &mut file.state else {
             return CheckNext::Wait;
         };
-        let (mode, step) = if by_digests { (Mode::Digests, DIGEST_RANGE) } else { (Mode::Samples, SAMPLE) };
-        let todo =
-            if whole { PendingRanges::All { next: 0, end, step } } else { PendingRanges::Some(samples(end)) };
+        let step = match mode {
+            Mode::Digests => DIGEST_RANGE,
+            Mode::Samples => SAMPLE,
+        };
+        let todo = match extent {
+            Extent::Whole => PendingRanges::All { next: 0, end, step },
+            Extent::Samples => PendingRanges::Some(samples(end)),
+        };
         *check = Some(Check::new(mode, todo, end).with_tail());
         self.ask_ranges(key)
     }

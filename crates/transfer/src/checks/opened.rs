@@ -1,9 +1,10 @@
 //! Both files are open to be compared: for what is to be copied at all, or for what was written.
 
 use crate::Direction;
-use crate::checks::{CheckNext, Checks};
+use crate::checks::{CheckNext, Checks, Extent};
 use crate::end::{Done, FaultKind, Handle, Kind, Outcome, fault_of};
 use crate::table::Key;
+use crate::task::check::Mode;
 use crate::task::proof::ProofStage;
 use crate::task::state::State;
 use crate::token::Side;
@@ -28,7 +29,7 @@ impl Checks<'_> {
             return CheckNext::Compared { same: false };
         }
         let end = file.requests.size;
-        self.compare(key, end, true, digests)
+        self.compare(key, end, Extent::Whole, if digests { Mode::Digests } else { Mode::Samples })
     }
 
     /// One end is open to be read back, or not.
@@ -68,7 +69,8 @@ impl Checks<'_> {
             Direction::Relay => file.relay.write_at,
         };
         let whole = verifying.stage == ProofStage::Written;
-        let by_digests = whole && file.sums.lost && digests;
-        self.compare(key, end, whole, by_digests)
+        let extent = if whole { Extent::Whole } else { Extent::Samples };
+        let mode = if whole && file.sums.lost && digests { Mode::Digests } else { Mode::Samples };
+        self.compare(key, end, extent, mode)
     }
 }

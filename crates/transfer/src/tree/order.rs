@@ -143,7 +143,7 @@ impl Tree {
     /// Gives the item its place.
     fn held(&mut self, item: Item) -> Item {
         let Some(order) = &mut self.order else { return item };
-        let class = class_of(&item, order.keeps_links);
+        let class = class_of(&item, order.rules.keeps_links);
         let place = match item.parent.and_then(|key| self.dirs.get_mut(key)) {
             Some(dir) => dir.position.next_place(class),
             None => {
@@ -152,7 +152,7 @@ impl Tree {
             }
         };
         let may_be_dir = class != Class::File;
-        let turn = (may_be_dir || order.holds_files).then(|| order.hold(place, may_be_dir));
+        let turn = (may_be_dir || order.rules.holds_files).then(|| order.hold(place, may_be_dir));
         Item { turn, ..item }
     }
 }
@@ -163,6 +163,8 @@ mod tests {
 
     use crate::end::{Entry, Info};
 
+    use crate::turn::OrderRules;
+
     use super::*;
 
     const LIMITS: TreeLimits = TreeLimits { open_dirs: 8, open_targets: 8 };
@@ -172,7 +174,7 @@ mod tests {
     }
 
     fn tree(top: &[&str]) -> Tree {
-        let mut tree = Tree::new(HashSet::new()).in_order(Order::new(false, false));
+        let mut tree = Tree::new(HashSet::new()).in_order(Order::new(OrderRules::default()));
         let info = Info { kind: Kind::Dir, ..Info::UNKNOWN };
         tree.top.extend(top.iter().map(|name| Item::top((*name).into(), (*name).into(), info)));
         tree

@@ -40,7 +40,7 @@ use crate::sync::SyncState;
 use crate::task::queues::Tasks;
 use crate::token::Side;
 use crate::tree::walk::Tree;
-use crate::turn::Order;
+use crate::turn::{Order, OrderRules};
 use crate::{Direction, Options, Plan, local};
 
 /// See the module documentation.
@@ -92,8 +92,8 @@ impl Parts {
             tasks: Tasks::default(),
             tree: match options.tree_sync {
                 Some(_) => {
-                    let order = Order::new(options.dry_run, options.keep.links);
-                    Tree::new(options.select.expected()).in_order(order)
+                    let rules = OrderRules { holds_files: options.dry_run, keeps_links: options.keep.links };
+                    Tree::new(options.select.expected()).in_order(Order::new(rules))
                 }
                 None => Tree::new(options.select.expected()),
             },
