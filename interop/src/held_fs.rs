@@ -1,8 +1,8 @@
 //! A file system (FUSE) that can stop answering, and answer again.
 //!
 //! It has one file, `file`, which can be read and written. While it is held, no request of any kind is
-//! answered: programs that access it wait in the kernel, so the test itself must not access it. A request that
-//! was not even read ([`HeldFs::stop_reading`]) is given up by the kernel when its program is killed.
+//! answered: programs that access it wait in the kernel, so the test itself must not access it. A request
+//! that was not even read ([`HeldFs::stop_reading`]) is given up by the kernel when its program is killed.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};

@@ -58,8 +58,8 @@ impl Setup {
         });
     }
 
-    /// Sends the signal once the file system has a request that it does not read. The output of `child`, which
-    /// ends although the file system never answers.
+    /// Sends the signal once the file system has a request that it does not read. Returns the output of
+    /// `child`, which ends although the file system never answers.
     fn end(&self, mut child: Child, signal: Signal) -> Output {
         self.during(&mut child, "a request waits for the file system", || self.held.has_unread());
         kill_process(Pid::from_child(&child), signal).unwrap();

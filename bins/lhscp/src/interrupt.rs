@@ -131,7 +131,8 @@ struct LastWords {
 }
 
 impl LastWords {
-    /// Ends the process, with the messages of every interrupted copy. Neither waits for the thread that hangs.
+    /// Ends the process, with the messages of every interrupted copy. Nothing waits for the thread that
+    /// hangs.
     /// `is_recorded`: the record has the numbers of the copy.
     fn say_and_exit(self, job: Job, is_recorded: bool) -> ! {
         let Self { can_go_on, journal, mut record } = self;

@@ -129,8 +129,8 @@ extern "C" fn notify(signal: libc::c_int) {
 /// this process ignores stay ignored. Call it once per process. Programs that the process starts have the
 /// default actions.
 ///
-/// The kernel runs a handler on the first thread if it can. Where that thread hangs in a system call that only
-/// a fatal signal ends (files on NFS or FUSE), Linux lets the new thread take the signal instead.
+/// The kernel runs a handler on the first thread if it can. Where that thread hangs in a system call that
+/// only a fatal signal ends (files on NFS or FUSE), Linux lets the new thread take the signal instead.
 ///
 /// # Errors
 /// No pipe or no thread is available.
@@ -166,8 +166,8 @@ pub fn has_come() -> bool {
     CAME.load(Ordering::SeqCst) != 0
 }
 
-/// Returns true when a signal of [`on_first`] has arrived and the thread that should have handled it hangs in a
-/// system call.
+/// Returns true when a signal of [`on_first`] has arrived and the thread that should have handled it hangs in
+/// a system call.
 pub fn is_hung() -> bool {
     HUNG.load(Ordering::SeqCst)
 }
