@@ -1,7 +1,6 @@
 //! The copies of a command line, each over the connections that it needs.
 
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -23,7 +22,7 @@ use crate::outputs::CopyEnd;
 use crate::place::{Host, Place, bytes};
 use crate::record::RunRecord;
 use crate::retry::{Attempts, Next, locked};
-use crate::show::{Show, conclude, say};
+use crate::show::{Show, conclude, say, say_failed_uploads};
 use crate::steps::{Step, begin_outputs, steps};
 use crate::{direct, durable, legacy, limits, pipes, resumption};
 
@@ -280,22 +279,6 @@ fn one_remote(
         }
         arguments.outputs.retry();
         client = connect_unauthenticated(&arguments.request_again(host), &mut ui);
-    }
-}
-
-/// Repeats which sources of an upload have failed, behind the reasons, in the lines that OpenSSH's `scp` has.
-/// Like OpenSSH's, a source that does not exist has no such line.
-pub(crate) fn say_failed_uploads(arguments: &Arguments, plan: &Plan, summary: &Summary, failed: &[Vec<u8>]) {
-    if plan.direction != Direction::Upload || summary.failures == 0 || summary.lost {
-        return;
-    }
-    let failed = if plan.sources.len() == 1 { &plan.sources } else { failed };
-    for source in failed {
-        let Ok(metadata) = std::fs::metadata(OsStr::from_bytes(source)) else { continue };
-        let kind = if metadata.is_dir() && arguments.options.recursive { "directory" } else { "file" };
-        let target = if plan.target.is_empty() { &b"."[..] } else { &plan.target };
-        let [source, target] = [&source[..], target].map(lh_transfer::display_name);
-        say(&format!("failed to upload {kind} {source} to {target}"));
     }
 }
 

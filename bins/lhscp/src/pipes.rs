@@ -13,13 +13,12 @@ use lh_transfer::{Direction, Engine, Plan, Report, Side, Summary};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::command_line::{Arguments, HostAccess};
-use crate::copy::say_failed_uploads;
 use crate::durable;
 use crate::limits;
 use crate::place::Host;
 use crate::program::{Remote, ended_well, spawn, to_host};
 use crate::record::RunRecord;
-use crate::show::{Show, conclude, say};
+use crate::show::{Show, conclude, say, say_failed_uploads};
 
 /// Bytes that wait for a program at most.
 const QUEUE: usize = 1 << 20;

@@ -1,11 +1,13 @@
 //! Output for people: a line per file, and messages.
 
+use std::ffi::OsStr;
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::Instant;
 
 use lh_cli::flags::SCP;
 use lh_cli::progress::{Display, JobProgress, LARGE_FILE, Meter, REFRESH, count, printable, rate, size};
-use lh_transfer::{Current, Event, Report, Summary, Totals, rcp};
+use lh_transfer::{Current, Direction, Event, Plan, Report, Summary, Totals, rcp};
 
 use crate::command_line::Arguments;
 use crate::events;
@@ -258,6 +260,22 @@ impl rcp::Report for Show {
 
     fn next_deadline(&self) -> Option<Instant> {
         self.display.enabled().then(|| self.display.next_deadline()).flatten()
+    }
+}
+
+/// Repeats which sources of an upload have failed, behind the reasons, in the lines that OpenSSH's `scp` has.
+/// Like OpenSSH's, a source that does not exist has no such line.
+pub(crate) fn say_failed_uploads(arguments: &Arguments, plan: &Plan, summary: &Summary, failed: &[Vec<u8>]) {
+    if plan.direction != Direction::Upload || summary.failures == 0 || summary.lost {
+        return;
+    }
+    let failed = if plan.sources.len() == 1 { &plan.sources } else { failed };
+    for source in failed {
+        let Ok(metadata) = std::fs::metadata(OsStr::from_bytes(source)) else { continue };
+        let kind = if metadata.is_dir() && arguments.options.recursive { "directory" } else { "file" };
+        let target = if plan.target.is_empty() { &b"."[..] } else { &plan.target };
+        let [source, target] = [&source[..], target].map(lh_transfer::display_name);
+        say(&format!("failed to upload {kind} {source} to {target}"));
     }
 }
 

@@ -40,6 +40,8 @@ pub fn name_of(number: i32) -> &'static str {
 mod by_handler;
 #[cfg(target_os = "linux")]
 mod by_signalfd;
+#[cfg(target_os = "linux")]
+mod descriptor;
 
 #[cfg(not(target_os = "linux"))]
 pub use by_handler::Signals;
@@ -141,10 +143,13 @@ pub fn on_first(signals: &[Signal], act: impl FnOnce(Signal) + Send + 'static) -
     // The new thread must not receive signals that another thread collects.
     let blocked = Blocked::new(signals)?;
     #[cfg(target_os = "linux")]
-    let pending = by_signalfd::Pending::of(&not_ignored(signals))?;
+    let pending = descriptor::Pending::of(&set_of(&not_ignored(signals)))?;
     let waits = move || {
         #[cfg(target_os = "linux")]
-        pending.wait_for_handler(&reader);
+        if let Some(signal) = pending.wait_for_handler(&reader, has_come) {
+            let came = CAME.compare_exchange(0, signal.as_raw(), Ordering::SeqCst, Ordering::SeqCst);
+            HUNG.store(came.is_ok(), Ordering::SeqCst);
+        }
         #[cfg(not(target_os = "linux"))]
         while rustix::io::retry_on_intr(|| rustix::io::read(&reader, &mut [0; 1])) == Ok(0) {}
         if let Some(signal) = Signal::from_named_raw(CAME.load(Ordering::SeqCst)) {
