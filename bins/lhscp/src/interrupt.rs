@@ -132,8 +132,7 @@ struct LastWords {
 
 impl LastWords {
     /// Ends the process, with the messages of every interrupted copy. Nothing waits for the thread that
-    /// hangs.
-    /// `is_recorded`: the record has the numbers of the copy.
+    /// hangs. `is_recorded` is true where the record has the numbers of the copy already.
     fn say_and_exit(self, job: Job, is_recorded: bool) -> ! {
         let Self { can_go_on, journal, mut record } = self;
         let (sender, receiver) = mpsc::channel::<(Option<Summary>, Option<String>)>();
