@@ -22,6 +22,7 @@ mod restart;
 mod room;
 mod session_messages;
 mod startup;
+mod users;
 mod waiting;
 
 use std::collections::HashMap;
@@ -45,10 +46,7 @@ use crate::hand_over::{CoreLimit, HandOver, LogTarget};
 use crate::host_keys::HostKey;
 use crate::log::{Log, debug, error, info};
 use crate::penalties::{Source, Table};
-use crate::quotas::Quotas;
 use crate::startups::MaxStartups;
-use crate::tickets::Tickets;
-use crate::user_connections::UserConnections;
 use adopted::Adopted;
 use balancers::{Arrived, Balancers};
 use connected::ConnectedSessions;
@@ -59,6 +57,7 @@ pub use options::{ListenError, ListenerOptions};
 use reports::Reports;
 pub use restart::is_restarted;
 use startup::Startup;
+use users::Users;
 use waiting::{Owner, WaitingSessions};
 
 /// The first argument, not documented for users, that makes the program a session process.
@@ -108,12 +107,40 @@ struct WaitEvents {
     adopted: Vec<Id>,
 }
 
+/// What session processes are started with.
+struct Launch {
+    hand_over: HandOver,
+    /// The encoded hand-over.
+    bytes: Zeroizing<Vec<u8>>,
+    /// Path of this program.
+    program: Option<PathBuf>,
+}
+
+/// The sessions of this listener and of earlier ones.
+struct Sessions {
+    running: HashMap<Pid, Running>,
+    /// Those that have lost their connections and wait for their clients.
+    waiting: WaitingSessions,
+    /// Those that have a connection and could outlive it.
+    connected: ConnectedSessions,
+    /// Those that earlier listeners have started.
+    adopted: Adopted,
+}
+
+impl Sessions {
+    /// Forgets a session that has ended, for resumption.
+    fn end_resumable(&mut self, owner: Owner) {
+        self.waiting.gone(owner);
+        self.connected.end(owner);
+    }
+}
+
 struct Listener {
     penalties: Table,
-    running: HashMap<Pid, Running>,
     sockets: Vec<OwnedFd>,
-    hand_over: HandOver,
-    bytes: Zeroizing<Vec<u8>>,
+    launch: Launch,
+    sessions: Sessions,
+    users: Users,
     log: Log,
     startups: Vec<Startup>,
     /// The admission of new connections; it counts the startups without a ticket.
@@ -124,21 +151,8 @@ struct Listener {
     signals: Signals,
     /// Serves counters over HTTP, where `PrometheusListen` is set.
     exporter: Option<Exporter>,
-    tickets: Tickets,
-    /// Authenticated connections of each user, where `PerUserMaxConnections` is set.
-    users: UserConnections<Owner>,
-    /// Bytes that each user has transferred, where `PerUserTransferQuota` is set.
-    quotas: Quotas,
-    /// Sessions that have lost their connections and wait for their clients.
-    waiting: WaitingSessions,
-    /// Sessions that have a connection and could outlive it.
-    connected: ConnectedSessions,
-    /// Sessions that earlier listeners have started.
-    adopted: Adopted,
     manager: Manager,
     balancers: Balancers,
-    /// Path of this program.
-    program: Option<PathBuf>,
 }
 
 /// Listens until SIGTERM; returns the exit status of the process. `service` is the service manager that has
@@ -190,13 +204,21 @@ pub fn serve(
     let block = hand_over.config.per_source_net_block_size.value;
     let balancers = Balancers::new(hand_over.config.proxy_protocol_from.0.as_deref(), log.clone());
     let mark = hand_over.host_keys.first().map(HostKey::mark).unwrap_or_default();
-    let adopted = Adopted::new(&mark, Instant::now());
     let mut listener = Listener {
         penalties: Table::new(rules, exempt),
-        running: HashMap::new(),
         sockets,
-        hand_over,
-        bytes,
+        launch: Launch {
+            hand_over,
+            bytes,
+            program: options.restart.as_ref().map(|(program, _)| program.clone()),
+        },
+        sessions: Sessions {
+            running: HashMap::new(),
+            waiting: WaitingSessions::new(waiting, most_kept, block),
+            connected: ConnectedSessions::default(),
+            adopted: Adopted::new(&mark, Instant::now()),
+        },
+        users: Users::default(),
         log,
         startups: Vec::new(),
         balancers,
@@ -205,14 +227,7 @@ pub fn serve(
         throttling: false,
         signals,
         exporter,
-        tickets: Tickets::default(),
-        users: UserConnections::default(),
-        quotas: Quotas::default(),
-        waiting: WaitingSessions::new(waiting, most_kept, block),
-        connected: ConnectedSessions::default(),
-        adopted,
         manager,
-        program: options.restart.as_ref().map(|(program, _)| program.clone()),
     };
     listener.manager.ready(&listener.sockets);
     let end = listener.run(options);
@@ -224,10 +239,10 @@ pub fn serve(
         End::Restart => {
             listener.exporter = None;
             // Undo both: the new program records and changes them again from the original values.
-            if let Some(score) = listener.hand_over.oom_score {
+            if let Some(score) = listener.launch.hand_over.oom_score {
                 oom::restore(score);
             }
-            if let Some(limit) = listener.hand_over.core_limit {
+            if let Some(limit) = listener.launch.hand_over.core_limit {
                 lh_sys::dumps::restore_core_limit(limit.0);
             }
             let variables = listener.manager.variables(&listener.sockets);
@@ -304,12 +319,12 @@ impl Listener {
             }
             let WaitEvents { accepting, hand_over_ready, .. } = events;
             for startup in self.startups.iter_mut().filter(|startup| hand_over_ready.contains(&startup.pid)) {
-                startup.push(&self.bytes);
+                startup.push(&self.launch.bytes);
             }
             self.kill_overdue();
             self.manager.feed_watchdog(Instant::now());
             let present = SessionGauges {
-                sessions: self.running.len() + self.adopted.len(),
+                sessions: self.sessions.running.len() + self.sessions.adopted.len(),
                 unauthenticated: self.startups.len(),
             };
             if let Some(exporter) = &mut self.exporter {
@@ -327,7 +342,7 @@ impl Listener {
             }
             self.accept_from(accepting);
             self.start_some();
-            self.adopted.scan(Instant::now(), &self.log);
+            self.sessions.adopted.scan(Instant::now(), &self.log);
         }
     }
 
@@ -336,7 +351,8 @@ impl Listener {
         let now = Instant::now();
         let overdue = self.startups.iter().filter_map(|startup| startup.deadline);
         let exporter = self.exporter.as_ref().and_then(Exporter::deadline);
-        let others = [exporter, self.manager.deadline(), self.balancers.deadline(), self.adopted.deadline()];
+        let others =
+            [exporter, self.manager.deadline(), self.balancers.deadline(), self.sessions.adopted.deadline()];
         let waiting = self.next_start(now);
         let deadline = overdue.chain(others.into_iter().flatten()).chain(waiting).min();
         let timeout = deadline.map(|deadline| {
@@ -356,7 +372,7 @@ impl Listener {
             self.start_session(socket, client, None).map_err(system("cannot start a session process"))?;
         // A blocking send: there is no other session to serve.
         let mut control = std::fs::File::from(control);
-        HandOver::send(&self.bytes, &mut control).map_err(system("cannot start a session process"))?;
+        HandOver::send(&self.launch.bytes, &mut control).map_err(system("cannot start a session process"))?;
         let status = rustix::process::waitpid(Some(pid), WaitOptions::empty())
             .map_err(|error| system("waitpid")(error.into()))?;
         drop(control);

@@ -98,7 +98,7 @@ impl Listener {
     /// Returns the times at which each starting process is assumed to have begun.
     fn starting(&self, now: Instant) -> impl Iterator<Item = Instant> {
         // With UseDNS, starting can take seconds of waiting for name servers, but little CPU time.
-        let counts = !self.hand_over.config.use_dns.value;
+        let counts = !self.launch.hand_over.config.use_dns.value;
         let due = self.startups.iter().filter_map(Startup::begun_by);
         due.filter(move |due| counts && *due > now)
     }
@@ -127,9 +127,9 @@ impl Listener {
     fn next_arrival(&mut self, only_known: bool) -> Option<Arrived> {
         let now = Instant::now();
         let held = self.admission.held_by_source();
-        let Self { arrivals, admission, tickets, .. } = self;
+        let Self { arrivals, admission, users, .. } = self;
         let rank = |source: Source, arrived: &Arrived| {
-            let joins = tickets.expected(arrived.peer.ip(), now) > 0;
+            let joins = users.tickets.expected(arrived.peer.ip(), now) > 0;
             Rank {
                 held: if joins { 0 } else { held.get(&source).copied().unwrap_or(0) },
                 unknown: !joins && !admission.is_known(source, now),
@@ -161,7 +161,7 @@ impl Listener {
     fn queue(&mut self, arrived: Arrived) {
         let origin = self.origin_of(arrived.peer.ip());
         if !self.is_penalised(&arrived, origin) {
-            self.arrivals.push(block_of(&self.hand_over, arrived.peer.ip()), arrived);
+            self.arrivals.push(block_of(&self.launch.hand_over, arrived.peer.ip()), arrived);
         }
     }
 
@@ -169,8 +169,8 @@ impl Listener {
     fn origin_of(&self, address: IpAddr) -> Origin {
         let coming = self.startups.iter().filter(|one| one.expected && one.peer.ip() == address).count();
         Origin {
-            source: Source::of(address, self.hand_over.config.per_source_net_block_size.value),
-            expected: self.tickets.expected(address, Instant::now()) > coming,
+            source: Source::of(address, self.launch.hand_over.config.per_source_net_block_size.value),
+            expected: self.users.tickets.expected(address, Instant::now()) > coming,
         }
     }
 
@@ -211,22 +211,22 @@ impl Listener {
         match self.start_session(socket, client, lowered) {
             Ok((control, pid)) => {
                 if !expected {
-                    self.admission.begin(pid, block_of(&self.hand_over, address), Instant::now());
+                    self.admission.begin(pid, block_of(&self.launch.hand_over, address), Instant::now());
                 }
-                let grace = self.hand_over.config.login_grace_time.value.0;
+                let grace = self.launch.hand_over.config.login_grace_time.value.0;
                 let deadline =
                     grace.map(|seconds| Instant::now() + Duration::from_secs(seconds) + GRACE_MARGIN);
                 let running = Running {
                     address,
                     source,
-                    excused: self.waiting.excuse(source, Instant::now()),
+                    excused: self.sessions.waiting.excuse(source, Instant::now()),
                     authenticated: false,
                     overdue: false,
                     over_quota: false,
                     replaced: false,
                     reports: None,
                 };
-                self.running.insert(pid, running);
+                self.sessions.running.insert(pid, running);
                 exporter::count(&mut self.exporter, |seen| seen.accepted += 1);
                 let mut startup = Startup {
                     control,
@@ -239,7 +239,7 @@ impl Listener {
                     started: false,
                     handed_over: 0,
                 };
-                startup.push(&self.bytes);
+                startup.push(&self.launch.bytes);
                 self.startups.push(startup);
             }
             Err(problem) => {
@@ -252,9 +252,9 @@ impl Listener {
     /// Returns the priority of a connection until the login. `None` is the listener's own: the source is
     /// known, or this is its only unauthenticated connection and there are few in all.
     fn lowered(&self, address: IpAddr) -> Option<Lowered> {
-        let source = block_of(&self.hand_over, address);
+        let source = block_of(&self.launch.hand_over, address);
         let held = self.admission.held(source);
-        let begin = self.hand_over.config.max_startups.value.begin as usize;
+        let begin = self.launch.hand_over.config.max_startups.value.begin as usize;
         let is_welcome = (held == 0 && !priority::are_many(self.admission.waiting(), begin))
             || self.admission.is_known(source, Instant::now());
         if is_welcome { None } else { priority::own().map(|own| Lowered::new(own, held)) }
@@ -273,7 +273,7 @@ impl Listener {
         let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
         let own = Path::new("/proc/self/exe");
         // Without /proc the program is found by its path, which may hold another version after an upgrade.
-        let program = if own.exists() { own } else { self.program.as_deref().unwrap_or(own) };
+        let program = if own.exists() { own } else { self.launch.program.as_deref().unwrap_or(own) };
         let mut program = Program::new(program).arg0(SESSION_NAME).arg(SESSION_FLAG);
         if let Some(client) = client {
             program = program.arg(format!("{CLIENT_FLAG}{client}"));

@@ -33,7 +33,7 @@ impl Listener {
                 startup.deadline = None;
                 let (ip, port) = (startup.peer.ip(), startup.peer.port());
                 info!(self.log, "Timeout before authentication for {ip} port {port}: session process killed");
-                if let Some(running) = self.running.get_mut(&startup.pid) {
+                if let Some(running) = self.sessions.running.get_mut(&startup.pid) {
                     running.overdue = true;
                 }
                 let _ = kill_process(startup.pid, Signal::KILL);
@@ -66,7 +66,7 @@ impl Listener {
         let mut ended = Vec::new();
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             debug!(self.log, "session process {} ended: {status:?}", pid.as_raw_nonzero());
-            let Some(running) = self.running.remove(&pid) else { continue };
+            let Some(running) = self.sessions.running.remove(&pid) else { continue };
             let startup = self.startups.iter().position(|startup| startup.pid == pid);
             let startup = startup.map(|at| self.startups.swap_remove(at));
             if startup.is_some() {
@@ -84,10 +84,9 @@ impl Listener {
             self.on_first_message(startup, &mut running);
         }
         self.read_last(&mut running);
-        self.tickets.void(pid);
-        self.waiting.gone(Owner::Process(pid));
-        self.connected.end(Owner::Process(pid));
-        self.users.end(&Owner::Process(pid));
+        self.users.tickets.void(pid);
+        self.sessions.end_resumable(Owner::Process(pid));
+        self.users.connections.end(&Owner::Process(pid));
         if status.exit_status() == Some(NOT_EXECUTED) {
             error!(self.log, "cannot start a session process: the program cannot be executed");
             exporter::count(&mut self.exporter, |seen| seen.errors += 1);
@@ -106,10 +105,10 @@ impl Listener {
             let is = |kind: fn(i32) -> bool| status.exit_status().is_some_and(kind);
             let lost = is(Offence::may_be_a_lost_path);
             // The session may have begun to wait after this connection did.
-            if lost && (running.excused || self.waiting.excuse(running.source, Instant::now())) {
+            if lost && (running.excused || self.sessions.waiting.excuse(running.source, Instant::now())) {
                 debug!(self.log, "{}: no penalty: a session waits for its client", running.address);
             } else if is(Offence::may_be_a_lost_resumption)
-                && self.connected.excuse(running.source, Instant::now())
+                && self.sessions.connected.excuse(running.source, Instant::now())
             {
                 debug!(self.log, "{}: no penalty: a session there may have lost its path", running.address);
             } else {

@@ -15,15 +15,16 @@ impl Listener {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
         let starting: Vec<_> = self.startups.iter().map(|startup| (startup.pid, &startup.control)).collect();
-        let interests = self.startups.iter().map(|startup| startup.interest(&self.bytes));
+        let interests = self.startups.iter().map(|startup| startup.interest(&self.launch.bytes));
         fds.extend(starting.iter().zip(interests).map(|((_, control), what)| PollFd::new(*control, what)));
         let reporting: Vec<_> = self
+            .sessions
             .running
             .iter()
             .filter_map(|(pid, running)| Some((*pid, running.reports.as_ref()?.control())))
             .collect();
         fds.extend(reporting.iter().map(|(_, control)| PollFd::new(*control, PollFlags::IN)));
-        let adopted: Vec<_> = self.adopted.sockets().collect();
+        let adopted: Vec<_> = self.sessions.adopted.sockets().collect();
         fds.extend(adopted.iter().map(|(_, socket)| PollFd::from_borrowed_fd(*socket, PollFlags::IN)));
         if let Some(exporter) = &self.exporter {
             exporter.interests(&mut fds);

@@ -24,7 +24,7 @@ impl Listener {
     /// Applies the limits to one more connection. Returns why it is refused, or `None` when it is admitted,
     /// for which another connection may have been ended.
     pub(super) fn make_room(&mut self, per_address: Source, address: IpAddr) -> Option<&'static str> {
-        if let Some(per_source) = self.hand_over.config.per_source_max_startups.value.0 {
+        if let Some(per_source) = self.launch.hand_over.config.per_source_max_startups.value.0 {
             let same = self.startups.iter().filter(|one| one.source == per_address && !one.expected).count();
             if same >= per_source as usize {
                 return Some("PerSourceMaxStartups");
@@ -34,7 +34,7 @@ impl Listener {
         SystemRandom.fill(&mut random);
         // The remainder of 32 random bits modulo 100 is biased by only two parts in a hundred million.
         let random = u32::from_ne_bytes(random);
-        let source = block_of(&self.hand_over, address);
+        let source = block_of(&self.launch.hand_over, address);
         let mut answer = self.admission.decide(source, Instant::now(), random);
         if answer != Answer::Admit {
             // Sessions may have ended since the last turn.
@@ -62,7 +62,7 @@ impl Listener {
         let (ip, port) = (startup.peer.ip(), startup.peer.port());
         let waiting = self.startups.len() + 1;
         verbose!(self.log, "end connection #{waiting} from [{ip}]:{port} FairStartups");
-        if let Some(running) = self.running.get_mut(&pid) {
+        if let Some(running) = self.sessions.running.get_mut(&pid) {
             running.replaced = true;
         }
         let _ = kill_process(pid, Signal::KILL);

@@ -58,9 +58,8 @@ impl Listener {
     fn on_startups(&mut self, startups_ready: &[Pid]) {
         for pid in startups_ready {
             let Some(at) = self.startups.iter().position(|startup| startup.pid == *pid) else { continue };
-            let Self { startups, tickets, users, quotas, waiting, .. } = self;
-            let Some(startup) = startups.get_mut(at) else { continue };
-            let ended = startup.serve(tickets, users, quotas, waiting, Instant::now());
+            let Some(startup) = self.startups.get_mut(at) else { continue };
+            let ended = startup.serve(&mut self.users, &self.sessions.waiting, Instant::now());
             let says_more = startup.has_message();
             self.end_sessions(ended, TAKES_PLACE);
             if !says_more {
@@ -68,13 +67,13 @@ impl Listener {
             }
             let startup = self.startups.swap_remove(at);
             self.admission.end(*pid);
-            if let Some(mut running) = self.running.remove(pid) {
+            if let Some(mut running) = self.sessions.running.remove(pid) {
                 self.on_first_message(startup, &mut running);
-                self.running.insert(*pid, running);
+                self.sessions.running.insert(*pid, running);
             }
         }
         if self.throttling
-            && self.admission.waiting() < self.hand_over.config.max_startups.value.begin as usize
+            && self.admission.waiting() < self.launch.hand_over.config.max_startups.value.begin as usize
         {
             self.throttling = false;
             info!(self.log, "exited MaxStartups throttling");
@@ -85,13 +84,12 @@ impl Listener {
     pub(super) fn on_first_message(&mut self, mut startup: Startup, running: &mut Running) {
         // A session may have ended before its first message was read, and without the answers that it waited
         // for.
-        let Self { tickets, users, quotas, waiting, .. } = self;
-        let ended = startup.serve(tickets, users, quotas, waiting, Instant::now());
+        let ended = startup.serve(&mut self.users, &self.sessions.waiting, Instant::now());
         self.end_sessions(ended, TAKES_PLACE);
         let first = first_byte(&startup.control);
         running.authenticated = first.is_some_and(|byte| [byte] == AUTHENTICATED);
         if running.authenticated {
-            self.admission.logged_in(block_of(&self.hand_over, running.address), Instant::now());
+            self.admission.logged_in(block_of(&self.launch.hand_over, running.address), Instant::now());
         }
         if let Some(exporter) = &mut self.exporter {
             exporter.seen.logged_in += u64::from(running.authenticated);
@@ -104,7 +102,7 @@ impl Listener {
     /// Takes what sessions have counted.
     fn read_reports(&mut self, reporting: &[Pid]) {
         for pid in reporting {
-            let Some(running) = self.running.get_mut(pid) else { continue };
+            let Some(running) = self.sessions.running.get_mut(pid) else { continue };
             let Some(reports) = &mut running.reports else { continue };
             let (messages, goes_on) = read(reports, self.exporter.as_mut());
             if !goes_on {
@@ -114,7 +112,7 @@ impl Listener {
             for message in messages {
                 match message {
                     SessionMessage::Ticket((id, record)) => {
-                        self.tickets.keep(*pid, address, id, record, Instant::now());
+                        self.users.tickets.keep(*pid, address, id, record, Instant::now());
                     }
                     // Only a session that an earlier listener started sends this; ours is counted at the
                     // login.
@@ -128,26 +126,25 @@ impl Listener {
 
     /// Takes what sessions of earlier listeners say.
     fn read_adopted_reports(&mut self, ready: &[Id]) {
-        for (id, messages, has_ended) in self.adopted.read(ready) {
+        for (id, messages, has_ended) in self.sessions.adopted.read(ready) {
             let owner = Owner::Adopted(id);
             for message in messages {
                 match message {
                     SessionMessage::Ticket(_) => {}
                     SessionMessage::User(connection) => {
-                        self.users.admit(owner, connection);
+                        self.users.connections.admit(owner, connection);
                     }
-                    SessionMessage::Member(member) => self.users.adopt(owner, member),
+                    SessionMessage::Member(member) => self.users.connections.adopt(owner, member),
                     SessionMessage::Notice(notice) => self.on_notice(owner, notice),
                     SessionMessage::Moved(moved) if has_ended => {
-                        self.quotas.add(moved, Instant::now());
+                        self.users.quotas.add(moved, Instant::now());
                     }
                     SessionMessage::Moved(moved) => self.on_moved(owner, moved),
                 }
             }
             if has_ended {
-                self.waiting.gone(owner);
-                self.connected.end(owner);
-                self.users.end(&owner);
+                self.sessions.end_resumable(owner);
+                self.users.connections.end(&owner);
             }
         }
     }
@@ -156,24 +153,24 @@ impl Listener {
     fn on_notice(&mut self, owner: Owner, notice: Notice) {
         match &notice {
             Notice::Connected(address) => {
-                let block = self.hand_over.config.per_source_net_block_size.value;
-                self.connected.begin(owner, Source::of(*address, block), Instant::now());
+                let block = self.launch.hand_over.config.per_source_net_block_size.value;
+                self.sessions.connected.begin(owner, Source::of(*address, block), Instant::now());
             }
-            Notice::Waits { .. } => self.connected.end(owner),
+            Notice::Waits { .. } => self.sessions.connected.end(owner),
             Notice::GoesOn(_) | Notice::Keeps { .. } => {}
         }
         let why = WaitingSessions::reason(&notice);
-        let owners = self.waiting.record(owner, notice, Instant::now());
+        let owners = self.sessions.waiting.record(owner, notice, Instant::now());
         self.end_sessions(owners, why);
     }
 
     /// Counts the transferred bytes, and ends the session, once, where its user has used up the quota.
     fn on_moved(&mut self, owner: Owner, moved: Moved) {
-        if self.quotas.add(moved, Instant::now()) {
+        if self.users.quotas.add(moved, Instant::now()) {
             return;
         }
         if let Owner::Process(pid) = owner
-            && let Some(running) = self.running.get_mut(&pid)
+            && let Some(running) = self.sessions.running.get_mut(&pid)
             && std::mem::replace(&mut running.over_quota, true)
         {
             return;
@@ -186,7 +183,7 @@ impl Listener {
         for owner in owners {
             match owner {
                 // One that has been waited for has no id any more.
-                Owner::Process(pid) if !self.running.contains_key(&pid) => {}
+                Owner::Process(pid) if !self.sessions.running.contains_key(&pid) => {}
                 Owner::Process(pid) => {
                     let number = pid.as_raw_nonzero();
                     info!(self.log, "session of process {number} ends: {why}");
@@ -194,7 +191,7 @@ impl Listener {
                 }
                 Owner::Adopted(id) => {
                     info!(self.log, "session {id} ends: {why}");
-                    self.adopted.end(id);
+                    self.sessions.adopted.end(id);
                 }
             }
         }
@@ -208,7 +205,7 @@ impl Listener {
         reports.read_last(sum, &mut messages);
         for message in messages {
             if let SessionMessage::Moved(moved) = message {
-                self.quotas.add(moved, Instant::now());
+                self.users.quotas.add(moved, Instant::now());
             }
         }
     }

@@ -13,9 +13,10 @@ use rustix::process::Pid;
 use crate::hand_over::STARTED;
 use crate::penalties::Source;
 use crate::quotas::{Moved, Quotas};
-use crate::tickets::{TAKE, TAKE_LENGTH, Tickets};
+use crate::tickets::{TAKE, TAKE_LENGTH};
 use crate::user_connections::{UserConnection, UserConnections};
 
+use super::users::Users;
 use super::waiting::{Owner, WaitingSessions};
 
 /// Time after which a process counts as started even if it has not reported that it serves its client.
@@ -75,19 +76,12 @@ impl Startup {
     /// answered. Returns the sessions to end, because they wait for their clients and this connection takes
     /// their place.
     #[must_use]
-    pub(super) fn serve(
-        &mut self,
-        tickets: &mut Tickets,
-        users: &mut UserConnections<Owner>,
-        quotas: &mut Quotas,
-        waiting: &WaitingSessions,
-        now: Instant,
-    ) -> Vec<Owner> {
+    pub(super) fn serve(&mut self, users: &mut Users, waiting: &WaitingSessions, now: Instant) -> Vec<Owner> {
         let mut ended = Vec::new();
         while self.take_started()
-            || self.answer_joiner(tickets, users, now)
-            || self.answer_user(users, waiting, &mut ended)
-            || self.answer_quota(quotas, now)
+            || self.answer_joiner(users, now)
+            || self.answer_user(&mut users.connections, waiting, &mut ended)
+            || self.answer_quota(&mut users.quotas, now)
         {}
         ended
     }
@@ -110,15 +104,15 @@ impl Startup {
 
     /// Gives the session what the ticket is worth that its client has shown; false when it wants something
     /// else.
-    fn answer_joiner(&self, tickets: &mut Tickets, users: &mut UserConnections<Owner>, now: Instant) -> bool {
+    fn answer_joiner(&self, users: &mut Users, now: Instant) -> bool {
         let id = |message: &[u8; TAKE_LENGTH]| {
             let (kind, id) = message.split_first()?;
             id.first_chunk().copied().filter(|_| *kind == TAKE)
         };
         let Some(id) = self.take(id) else { return false };
-        let ticket = tickets.take(&id, now);
+        let ticket = users.tickets.take(&id, now);
         let record = ticket.map_or_else(Vec::new, |(owner, record)| {
-            users.join(Owner::Process(self.pid), Owner::Process(owner));
+            users.connections.join(Owner::Process(self.pid), Owner::Process(owner));
             record
         });
         let mut answer = u32::try_from(record.len()).unwrap_or_default().to_be_bytes().to_vec();
@@ -218,12 +212,9 @@ mod tests {
     fn a_login_behind_unanswered_questions_is_heard() {
         use std::io::Write;
         let (mut startup, mut theirs) = startup();
-        let (mut tickets, mut users, mut quotas) =
-            (Tickets::default(), UserConnections::default(), Quotas::default());
+        let mut users = Users::default();
         let waiting = super::super::waiting::tests::sessions();
-        let mut serve = |startup: &mut Startup| {
-            startup.serve(&mut tickets, &mut users, &mut quotas, &waiting, Instant::now())
-        };
+        let mut serve = |startup: &mut Startup| startup.serve(&mut users, &waiting, Instant::now());
         serve(&mut startup);
         assert!(!startup.has_message());
         // The listener was late with each of its answers.

@@ -319,7 +319,7 @@ impl Control for Serving {
         if let Some(resuming) = &mut self.resuming {
             resuming.before_wait(&self.shared, cx);
         }
-        self.shared.is_away.set(cx.is_away());
+        self.shared.client.is_away.set(cx.is_away());
         self.forwards.borrow_mut().before_wait(cx);
         if let Some(usage_reporter) = &mut self.usage_reporter {
             usage_reporter.turn(cx.traffic(), now);

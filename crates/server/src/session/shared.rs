@@ -39,18 +39,11 @@ pub(super) struct Shared {
     /// The log for lines about requests, with a rate limit.
     pub(super) requests_log: Log,
     pub(super) client: ClientLink,
-    /// The session has lost its connection, and waits for its client.
-    pub(super) is_away: Cell<bool>,
     pub(super) modules: ModulesSession,
-    /// A program or subsystem was requested. As in sshd, only the first one shows the messages of PAM's
-    /// modules.
-    pub(super) has_begun: Cell<bool>,
     pub(super) programs: ProgramContext,
     pub(super) files: FileAccess,
     /// The socket to the monitor, for operations that need root's rights.
     pub(super) monitor: RefCell<MonitorSocket>,
-    /// Numbers of running programs, as reported to the monitor.
-    pub(super) running: Cell<Programs>,
     /// Usage is recorded, because `TransferLog` or `PrometheusListen` is set.
     pub(super) accounts: bool,
     /// SFTP requests that change something or are denied are recorded (`TransferLogOperations`).
@@ -64,6 +57,8 @@ pub(super) struct ClientLink {
     pub(super) endpoints: Cell<Option<(SocketAddr, SocketAddr)>>,
     /// The connection's socket, for options that depend on its use.
     pub(super) socket: RefCell<Option<OwnedFd>>,
+    /// The session has lost its connection, and waits for its client.
+    pub(super) is_away: Cell<bool>,
 }
 
 impl ClientLink {
@@ -94,7 +89,7 @@ pub(super) struct ModulesSession {
     pub(super) environment: Vec<(OsString, OsString)>,
 }
 
-/// The state that programs of the session start with.
+/// The programs of the session: the state that they start with, and how many run.
 pub(super) struct ProgramContext {
     /// The directory, and whether it is in a chroot, where programs and SFTP start.
     pub(super) start: Start,
@@ -108,6 +103,11 @@ pub(super) struct ProgramContext {
     pub(super) agent: RefCell<Option<PathBuf>>,
     /// The title of this process.
     pub(super) title: Rc<UserTitle>,
+    /// A program or subsystem was requested. As in sshd, only the first one shows the messages of PAM's
+    /// modules.
+    pub(super) has_begun: Cell<bool>,
+    /// Numbers of running programs, as reported to the monitor.
+    pub(super) running: Cell<Programs>,
 }
 
 /// The session's access to files through SFTP.
@@ -160,9 +160,9 @@ impl Shared {
 
     /// Changes the numbers of running programs and reports them to the monitor (`longhaul sessions`).
     pub(super) fn change_programs(&self, change: impl FnOnce(&mut Programs)) {
-        let mut programs = self.running.get();
+        let mut programs = self.programs.running.get();
         change(&mut programs);
-        self.running.set(programs);
+        self.programs.running.set(programs);
         // Ignored: without the monitor the session ends soon.
         let _ = self.monitor.borrow().send(&MonitorRequest::Programs(programs).encode());
     }

@@ -56,7 +56,7 @@ impl SessionChannel {
         self.idle = shared.settings.channel_timeout.of(&kind).map(|limit| Idle { limit, since: cx.now() });
         shared.set_interactive(has_terminal);
         self.forced = decision.forced;
-        let said = if shared.has_begun.replace(true) { "" } else { &shared.modules.said };
+        let said = if shared.programs.has_begun.replace(true) { "" } else { &shared.modules.said };
         let messages = Messages { shared: &shared, said, on_terminal: has_terminal };
         let answer = |cx: &mut ChannelCx<'_>, ok: bool| {
             if want_reply {

@@ -170,7 +170,7 @@ impl Offers {
         asked: Rc<RefCell<Asked>>,
         now: Instant,
     ) -> Self {
-        let from = shared.has_begun.get().then(|| now + PAUSE);
+        let from = shared.programs.has_begun.get().then(|| now + PAUSE);
         let mut listening = Vec::new();
         for offer in offers {
             match offer.listen() {
@@ -186,7 +186,7 @@ impl Offers {
     /// Another session of the user asks for the listener of `offer`.
     fn on_asked(&self, offer: Offer, socket: UnixStream, cx: &mut ControlCx<'_>) {
         let mut asked = self.asked.borrow_mut();
-        if self.shared.has_begun.get() {
+        if self.shared.programs.has_begun.get() {
             asked.given.push((offer, socket));
             return;
         }

@@ -9,7 +9,7 @@ impl Sftp {
         if !self.has_news_of_client() {
             return;
         }
-        self.is_paused = self.shared.is_away.get();
+        self.is_paused = self.shared.client.is_away.get();
         if let Some(thread) = &self.thread {
             thread.follow(self.is_paused);
         }
@@ -20,6 +20,6 @@ impl Sftp {
 
     pub(super) fn has_news_of_client(&self) -> bool {
         let can_follow = self.thread.is_some() || self.server.is_some();
-        can_follow && !self.ended && self.shared.is_away.get() != self.is_paused
+        can_follow && !self.ended && self.shared.client.is_away.get() != self.is_paused
     }
 }
