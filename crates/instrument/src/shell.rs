@@ -194,7 +194,7 @@ impl Remote {
             hold: Some(Box::new(move |out| out.len() < wanted)),
             comparison: None,
         });
-        shown.received >= size
+        shown.moved.received >= size
     }
 
     /// Returns facts about the server's system, from its shell.
@@ -205,7 +205,7 @@ impl Remote {
         let shown = self.script(&system_script(), SHORT);
         match shown.failure {
             Some(failure) => Err(Fault::NoCommands(failure)),
-            None if shown.received == 0 => {
+            None if shown.moved.received == 0 => {
                 let status = shown.status.unwrap_or(255);
                 let said = first_line(&shown.err_text());
                 Err(Fault::NoCommands(format!("commands give no output (status {status}){said}")))

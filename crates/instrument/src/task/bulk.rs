@@ -59,7 +59,7 @@ impl Bulk {
                 break;
             }
             shared.left -= sent as u64;
-            shared.shown.sent += sent as u64;
+            shared.shown.moved.sent += sent as u64;
         }
         if shared.left == 0 && shared.shown.data.is_none() {
             shared.sending = false;
@@ -80,7 +80,7 @@ impl ChannelHandler for Bulk {
                 let keep = shared.keep;
                 let shown = &mut shared.shown;
                 if ext.is_none() {
-                    shown.received += data.len() as u64;
+                    shown.moved.received += data.len() as u64;
                 }
                 let kept = if ext.is_some() { &mut shown.err } else { &mut shown.out };
                 if (keep || ext.is_some()) && kept.len() < KEPT {

@@ -69,9 +69,8 @@ pub(crate) struct Shown {
     pub(crate) remote: Vec<Point>,
     /// Round trips of small messages: when they were sent, and how long they took, seconds.
     pub(crate) pings: Vec<(f64, f64)>,
-    /// Time until the channel was open, the command was accepted, and it had ended, seconds.
+    /// Time until the channel was open, and until the command had ended, seconds.
     pub(crate) opened: Option<f64>,
-    pub(crate) started: Option<f64>,
     pub(crate) ended: Option<f64>,
     pub(crate) out: Vec<u8>,
     pub(crate) err: Vec<u8>,
@@ -81,16 +80,22 @@ pub(crate) struct Shown {
     pub(crate) lacks_terminal: bool,
     /// Exit status.
     pub(crate) status: Option<u32>,
-    /// Bytes of the command's output.
-    pub(crate) received: u64,
-    /// Bytes of the command's input.
-    pub(crate) sent: u64,
+    pub(crate) moved: Moved,
     /// When the data phase began and ended, seconds.
     pub(crate) data: Option<(f64, f64)>,
     /// The data ended early: from when on their rate stood still, seconds.
     pub(crate) steady: Option<f64>,
     /// Failure: refused, or the connection was lost.
     pub(crate) failure: Option<String>,
+}
+
+/// Bytes that a command has moved.
+#[derive(Debug, Default)]
+pub(crate) struct Moved {
+    /// Its output.
+    pub(crate) received: u64,
+    /// Its input.
+    pub(crate) sent: u64,
 }
 
 impl Shown {

@@ -135,7 +135,6 @@ impl Control for Watch {
                 let shown = &mut shared.shown;
                 match note {
                     SessionNote::Opened => shown.opened = Some(now),
-                    SessionNote::Started => shown.started = Some(now),
                     SessionNote::PtyRefused => shown.lacks_terminal = true,
                     SessionNote::ExitStatus(status) => shown.status = Some(*status),
                     SessionNote::OpenFailed { description, .. } => {
