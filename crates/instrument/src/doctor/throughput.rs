@@ -61,6 +61,7 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
             || buffers::likely_send_buffer(judged).filter(|_| !is_unseen && !judged.facts.path.is_proxied);
         found.extend(
             outages::outages(judged)
+                .or_else(|| send_rate(judged))
                 .or_else(|| starved::judge(judged))
                 .or_else(buffer)
                 .or_else(|| path(judged)),
@@ -151,11 +152,50 @@ fn receive_rate(judged: &JudgedDirection<'_>) -> Option<Finding> {
                 percent(turns.wanted())
             ),
         ],
-        gain: judged.gain(),
+        gain: "as much as the path carries".to_owned(),
         change: vec![format!(
             "at the server: take {keyword} out of sshd_config, or raise it (lhsshd -T -C user=NAME,addr=ADDRESS shows what \
              applies to a user)"
         )],
+        weight: PACED,
+    })
+}
+
+/// How many times faster than the output of a command a file over SFTP may be that the same rate limits: a
+/// transfer of a second begins with the burst.
+const SAME_RATE: f64 = 1.6;
+
+/// Finds a rate limit of what the server sends to a user (`PerUserSendRate` of `lhsshd`). Its process leaves
+/// TCP without data although it has nothing else to do, in files as well as in the output of a command, and
+/// several connections are no faster. OpenSSH has no such limit.
+fn send_rate(judged: &JudgedDirection<'_>) -> Option<Finding> {
+    let flow = judged.flow;
+    let file = judged.facts.sftp.file.and_then(|file| file.read)?;
+    let is_of_user = judged.factor().is_some_and(|factor| factor < EACH_IS_LIMITED)
+        && judged.facts.negotiated.server_is_longhaul()
+        && file <= SAME_RATE * flow.rate;
+    let is_limited = is_of_user
+        && judged.direction == Direction::Down
+        && starved::is_starved(flow, judged.facts.round_trip());
+    let part = flow.application.starved.filter(|_| is_limited)?;
+    Some(Finding {
+        cause: "pacing",
+        title: format!(
+            "The server sends {} on all connections of the user together (PerUserSendRate).",
+            rate(flow.rate)
+        ),
+        evidence: vec![
+            judged.measured(),
+            format!("a file over SFTP: {}", rate(file)),
+            format!("in {} of the looks, TCP of the server had nothing to send (app_limited)", percent(part)),
+        ],
+        gain: "as much as the path carries".to_owned(),
+        change: vec![
+            "at the server: take PerUserSendRate out of sshd_config, or raise it (lhsshd -T -C user=NAME,addr=ADDRESS \
+             shows what applies to a user)"
+                .to_owned(),
+            "if it is not there, compare at the server: time head -c 100000000 /dev/zero | cat >/dev/null".to_owned(),
+        ],
         weight: PACED,
     })
 }

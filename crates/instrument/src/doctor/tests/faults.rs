@@ -2,6 +2,7 @@
 
 use super::super::diagnose::diagnose;
 use super::super::facts::{BelowPolicer, Facts};
+use super::super::sftp_file::SftpRates;
 use super::{first, good, sender, up};
 use crate::disk::Full;
 use crate::flow::{Flow, Pauses, Sender, Stopped, Tcp, Tracer, Turns};
@@ -200,6 +201,29 @@ fn slow_output_of_a_command_is_no_fault_of_the_path() {
     let down = facts.throughput.down.flow.as_mut().unwrap();
     (down.server.turns, down.application.starved) = (Some(Turns { ran: 0.02, waited: 0.1 }), Some(0.3));
     assert_eq!(first(&facts).0, "congestion_control");
+}
+
+#[test]
+fn rate_limit_of_what_a_server_sends_to_a_user_is_named() {
+    let mut facts = good();
+    facts.negotiated.server = "SSH-2.0-Longhaul_0.2.0".to_owned();
+    facts.throughput.down.together = Some(2.0e6);
+    facts.sftp.file = Some(SftpRates { write: Some(300e6), read: Some(2.6e6), at_a_time: 1e6 });
+    let down = facts.throughput.down.flow.as_mut().unwrap();
+    (down.rate, down.application.starved) = (2.0e6, Some(1.0));
+    down.server.turns = Some(Turns { ran: 0.02, waited: 0.01 });
+    let title = "The server sends 2.0 MB/s on all connections of the user together (PerUserSendRate).";
+    assert_eq!(first(&facts), ("pacing", title.to_owned()));
+    // Files are faster, several connections are faster, or the server has no such limit.
+    for change in [
+        |facts: &mut Facts| facts.sftp.file.as_mut().unwrap().read = Some(50e6),
+        |facts: &mut Facts| facts.throughput.down.together = Some(8.0e6),
+        |facts: &mut Facts| facts.negotiated.server = "SSH-2.0-OpenSSH_10.0".to_owned(),
+    ] {
+        let mut facts = facts.clone();
+        change(&mut facts);
+        assert_eq!(first(&facts).0, "command_output");
+    }
 }
 
 #[test]
