@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use lh_interop::cuts::{Break, Cuts};
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, TestUser, is_root, open_to_all, our, peers, safe_directory, skip};
 
 /// Key types of the client's host.
@@ -64,6 +65,11 @@ impl Place {
 
     /// Runs a client in a mount namespace where `/etc/ssh` is the lab's.
     fn run(&self, before: &str, client: &Path, port: u16, options: &[&str]) -> Ran {
+        self.run_command(before, client, port, options, "id -un")
+    }
+
+    /// Like [`run`](Self::run), with this command at the server.
+    fn run_command(&self, before: &str, client: &Path, port: u16, options: &[&str], command: &str) -> Ran {
         let script = format!("mount --bind {} /etc/ssh && {before} exec \"$@\"", self.lab.arg("etc"));
         let mut args = vec!["--mount".to_owned(), "sh".to_owned(), "-c".to_owned(), script, "sh".to_owned()];
         args.push(client.to_string_lossy().into_owned());
@@ -72,7 +78,7 @@ impl Place {
         args.extend(["-o".to_owned(), "HostbasedAuthentication=yes".to_owned()]);
         args.extend(self.lab.client_options());
         args.extend(["-p".to_owned(), port.to_string(), format!("{}@127.0.0.1", self.user.name)]);
-        args.push("id -un".to_owned());
+        args.push(command.to_owned());
         self.lab.run(Path::new("unshare"), &args)
     }
 
@@ -121,6 +127,29 @@ fn hostbased_login_works_with_every_combination() {
         let mount = format!("mount --bind {} {THEIR_HELPER} &&", our("lhssh-keysign").display());
         place.let_in("their client, our helper", place.run(&mount, &ssh, ours.port, &[]));
     }
+}
+
+/// A session goes on over another connection as long as the files let its user in from there.
+///
+/// Covers: sshd_config ResumeGrace; sshd_config HostbasedAuthentication
+#[test]
+fn sessions_of_hostbased_logins_go_on_while_the_files_permit_it() {
+    let Some(place) = Place::new("sessions_of_hostbased_logins_go_on_while_the_files_permit_it") else {
+        return;
+    };
+    let server = Lhsshd::start(&place.lab, &format!("{RULES}ResumeGrace 1m\n"));
+    let through_a_break = |before: &str| {
+        let cuts = Cuts::to(server.port, vec![(1 << 20, Break::Reset)]);
+        place.lab.know(cuts.port);
+        let command = format!("{before} head -c 3000000 /dev/zero");
+        place.run_command("", &our("lhssh"), cuts.port, &[], &command)
+    };
+    assert_eq!(through_a_break("").ok("with the files").out.len(), 3_000_000);
+    assert_eq!(server.resumptions(), 1);
+    let ran = through_a_break("rm .shosts;");
+    assert_eq!(ran.code, 255, "{}", ran.err);
+    let log = server.log();
+    assert!(log.contains("refused: the client's host may not log in as the user any more"), "{log}");
 }
 
 /// Covers: sshd_config IgnoreRhosts; sshd_config IgnoreUserKnownHosts; sshd_config HostbasedAcceptedAlgorithms; sshd_config HostbasedUsesNameFromPacketOnly

@@ -15,6 +15,7 @@ use crate::account;
 use crate::hosts::shown_endpoint;
 use crate::key_options::KeyOptions;
 use crate::log::{Field, error, info, shown_name};
+use crate::resuming::ClientHost;
 
 /// The user that a client wants to log in as, whether or not it exists.
 pub(super) struct Candidate {
@@ -32,6 +33,8 @@ pub(super) struct Candidate {
     pub(super) used_keys: Vec<PublicKey>,
     /// The methods that have succeeded, one on each line.
     pub(super) proofs: String,
+    /// The client's host, once a host-based login has succeeded.
+    pub(super) host: Option<ClientHost>,
     /// Messages to the client, after the login, about the keys that have succeeded.
     pub(super) remarks: Vec<String>,
     /// The session that a ticket joins; `None` without a ticket.
@@ -135,6 +138,7 @@ impl Candidate {
             used_keys: Vec::new(),
             joined: None,
             proofs: String::new(),
+            host: None,
             remarks: Vec::new(),
         }
     }

@@ -24,6 +24,7 @@ use super::rhosts::{self, Rules};
 use crate::bounded_lines::{BoundedLines, MOST_SELECTED};
 use crate::hosts::shown_ip;
 use crate::log::{debug, error, info, shown_name, verbose};
+use crate::resuming::ClientHost;
 use crate::strict::UserFile;
 
 /// System files with the keys of hosts.
@@ -46,7 +47,8 @@ pub(super) fn host_right(
     let key = usable_key(settings, &attempt.key, &attempt.algorithm, accepted, &client.log);
     let (Some(key), Some(user)) = (key, &candidate.user) else { return false };
     let account = AccountContext { client, lookups, settings, user };
-    if lookups.revocation(settings, &key) != Revocation::No || !account.host_may(attempt, &key) {
+    if lookups.revocation(settings, &key) != Revocation::No || !account.host_may(&client_host(attempt), &key)
+    {
         return false;
     }
     let signed = attempt.request().signed_data(&client.session_id, candidate.name.as_bytes());
@@ -59,11 +61,16 @@ pub(super) fn host_right(
     }
 }
 
+/// Returns what the client says of its host.
+pub(super) fn client_host(attempt: &HostBasedAttempt) -> ClientHost {
+    ClientHost { name: attempt.host.clone(), user: attempt.local_user.clone() }
+}
+
 impl AccountContext<'_> {
     /// Returns whether the client's user may log in as this user, and the key is the client host's.
-    fn host_may(&self, attempt: &HostBasedAttempt, key: &PublicKey) -> bool {
+    pub(super) fn host_may(&self, host: &ClientHost, key: &PublicKey) -> bool {
         let Self { client, settings, user, .. } = *self;
-        let said = attempt.host.strip_suffix('.').unwrap_or(&attempt.host);
+        let said = host.name.strip_suffix('.').unwrap_or(&host.name);
         let address = shown_ip(client.peer).to_string();
         let from_packet = settings.hostbased_uses_name_from_packet_only.value;
         let resolved = client.host_name.as_deref().unwrap_or(&address);
@@ -78,19 +85,19 @@ impl AccountContext<'_> {
         let rules = Rules {
             name,
             address,
-            client_user: &attempt.local_user,
+            client_user: &host.user,
             user,
             strict: settings.strict_modes.value,
             ignore: settings.ignore_rhosts.value,
         };
         if !rhosts::allow(&rules, &client.log) {
-            debug!(client.log, "rhosts refused user \"{}\" host \"{name}\"", attempt.local_user);
+            debug!(client.log, "rhosts refused user \"{}\" host \"{name}\"", host.user);
             return false;
         }
         if !self.is_key_of(name, key) {
             return false;
         }
-        let (client_user, what) = (&attempt.local_user, describe(settings, key));
+        let (client_user, what) = (&host.user, describe(settings, key));
         match key.certificate() {
             Some(certificate) => verbose!(
                 client.log,

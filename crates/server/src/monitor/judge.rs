@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use super::account_rules::root_may;
 use super::candidate::Candidate;
 use super::chains::{advance, are_unsatisfiable, base, enabled};
-use super::hostbased::host_right;
+use super::hostbased::{client_host, host_right};
 use super::keys::{KeyVerdict, key_right};
 use super::pam::{Facts, Step};
 use super::{Monitor, gss};
@@ -180,6 +180,7 @@ fn note_proof(candidate: &mut Candidate, method: &Method, principal: &str) {
         Method::HostBased(attempt) => match PublicKey::from_blob(&attempt.key) {
             Ok(key) => {
                 candidate.used_keys.push(key.plain().clone());
+                candidate.host = Some(client_host(attempt));
                 format!("hostbased {}", key.to_openssh_line(""))
             }
             Err(_) => return,

@@ -55,6 +55,7 @@ impl Monitor {
         if !matches!(verdict, Some(Verdict::Resume(_))) {
             // The proofs are the old session's and must not count for a login over this connection.
             candidate.proofs.clear();
+            candidate.host = None;
         }
         verdict
     }
@@ -92,6 +93,7 @@ impl Monitor {
             return None;
         }
         candidate.proofs.clone_from(&login.proofs);
+        candidate.host.clone_from(&login.host);
         if let Err(why) = self.still_allowed(candidate, &login) {
             return self.forbid(candidate, &claimant, &why);
         }
@@ -195,6 +197,10 @@ impl Monitor {
                     return Err(unless_unknown("the key of the login may be revoked"));
                 }
             }
+            if method == "hostbased" {
+                let host = login.host.as_ref().filter(|host| account.host_may(host, &key));
+                host.ok_or_else(|| unless_unknown("the client's host may not log in as the user any more"))?;
+            }
             if method == "publickey" {
                 let found = account.find_key(&key);
                 let found =
@@ -238,6 +244,7 @@ impl Monitor {
             name: candidate.name.clone(),
             account: user.name.clone(),
             proofs: candidate.proofs.clone(),
+            host: candidate.host.clone(),
             options: candidate.options.clone(),
             rules: session_rules::of(&candidate.settings),
             host_keys: self.signer.fingerprints().collect(),

@@ -35,11 +35,21 @@ pub(crate) enum ToClaimant {
     Accepted(Vec<u8>),
 }
 
+/// What a client says of its host and its user there in a host-based login (RFC 4252 section 9).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ClientHost {
+    /// The host's name, with a dot at its end from OpenSSH.
+    pub(crate) name: String,
+    pub(crate) user: String,
+}
+
 /// Facts about a session's login, which the new connection's monitor compares with the current state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Login {
     /// Proofs of the user's identity, one line for each method that succeeded.
     pub(crate) proofs: String,
+    /// The client's host, of a host-based login.
+    pub(crate) host: Option<ClientHost>,
     /// Options of the key or certificate that was used.
     pub(crate) options: Box<KeyOptions>,
     /// The configuration's rules for the session, one line for each keyword.
@@ -162,9 +172,14 @@ impl ToClaimant {
                 out.put_u8(0);
                 out.put_bool(*overtaken);
             }
-            Self::Right(Login { proofs, options, rules, host_keys }) => {
+            Self::Right(Login { proofs, host, options, rules, host_keys }) => {
                 out.put_u8(1);
                 out.put_string(proofs.as_bytes());
+                out.put_bool(host.is_some());
+                if let Some(ClientHost { name, user }) = host {
+                    out.put_string(name.as_bytes());
+                    out.put_string(user.as_bytes());
+                }
                 put_options(&mut out, options);
                 put_texts(&mut out, rules);
                 put_texts(&mut out, host_keys);
@@ -183,9 +198,13 @@ impl ToClaimant {
             0 => Self::Refused { overtaken: reader.boolean()? },
             1 => {
                 let proofs = text(&mut reader)?;
+                let host = match reader.boolean()? {
+                    true => Some(ClientHost { name: text(&mut reader)?, user: text(&mut reader)? }),
+                    false => None,
+                };
                 let options = Box::new(read_options(&mut reader)?);
                 let (rules, host_keys) = (read_texts(&mut reader)?, read_texts(&mut reader)?);
-                Self::Right(Login { proofs, options, rules, host_keys })
+                Self::Right(Login { proofs, host, options, rules, host_keys })
             }
             2 => Self::Accepted(reader.string()?.to_vec()),
             _ => return Err(TIME),
@@ -289,6 +308,7 @@ mod tests {
             ToClaimant::Refused { overtaken: true },
             ToClaimant::Right(Login {
                 proofs: "publickey ssh-ed25519 AAAA\n".into(),
+                host: Some(ClientHost { name: "client.example.".into(), user: "eve".into() }),
                 options: Box::new(KeyOptions::parse("restrict,command=\"x\"").unwrap()),
                 rules: vec!["PermitTTY no".into(), "ForceCommand none".into()],
                 host_keys: vec!["SHA256:abc".into()],

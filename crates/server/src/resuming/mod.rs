@@ -23,7 +23,7 @@ use rustix::net::{
 use crate::key_options::KeyOptions;
 
 pub(crate) use claimant::{Claimant, Claimed};
-pub(crate) use messages::{FromClaimant, FromUser, Login, Moved, ToClaimant, ToUser};
+pub(crate) use messages::{ClientHost, FromClaimant, FromUser, Login, Moved, ToClaimant, ToUser};
 pub(crate) use notice::{CONNECTED, END, GOES_ON, KEEPS, Notice, WAITS};
 
 /// Longest wait of one process for the other.
@@ -39,6 +39,8 @@ pub(crate) struct SessionTerms {
     pub(crate) account: String,
     /// Proofs of the user's identity, one line for each method that succeeded.
     pub(crate) proofs: String,
+    /// The client's host, of a host-based login.
+    pub(crate) host: Option<ClientHost>,
     /// Options of the key or certificate that was used.
     pub(crate) options: KeyOptions,
     /// The configuration's rules at the login, one line for each keyword.

@@ -200,8 +200,9 @@ impl Resumable {
             (FromClaimant::Claim { user, fields, session_id }, Step::Connected) => {
                 match self.verify(&user, &fields, &session_id) {
                     Ok(verified) => {
-                        let SessionTerms { proofs, options, rules, host_keys, .. } = self.session.clone();
-                        let login = Login { proofs, options: Box::new(options), rules, host_keys };
+                        let SessionTerms { proofs, host, options, rules, host_keys, .. } =
+                            self.session.clone();
+                        let login = Login { proofs, host, options: Box::new(options), rules, host_keys };
                         attempt.claimant.send(&ToClaimant::Right(login).encode())?;
                         Step::Right(Claim { verified, session_id })
                     }

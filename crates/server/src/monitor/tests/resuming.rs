@@ -8,7 +8,7 @@ use lh_crypto::FingerprintHash;
 use lh_resume::{ClientSecret, Export, Handle, NAME};
 
 use super::*;
-use crate::resuming::{FromClaimant, Login, ToClaimant};
+use crate::resuming::{ClientHost, FromClaimant, Login, ToClaimant};
 
 const FIRST: [u8; 32] = [3; 32];
 
@@ -100,14 +100,45 @@ fn claimed_at(
     taken: ToClaimant,
 ) -> (Result<Verdict, Unexpected>, Vec<FromClaimant>) {
     let proofs = format!("publickey {}\n", scene.key.public().to_openssh_line(""));
+    claimed_by(scene, number, (proofs, None), host_keys, taken)
+}
+
+/// Like [`claimed_at`], for a login with these proofs.
+fn claimed_by(
+    scene: &mut Scene,
+    number: u8,
+    (proofs, host): (String, Option<ClientHost>),
+    host_keys: Vec<String>,
+    taken: ToClaimant,
+) -> (Result<Verdict, Unexpected>, Vec<FromClaimant>) {
     let rules = session_rules::of(&scene.monitor.config.settings);
-    let right = Login { proofs, options: Box::default(), rules, host_keys };
+    let right = Login { proofs, host, options: Box::default(), rules, host_keys };
     let (handle, session) = session(number, ToClaimant::Right(right), taken);
     scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
     let verdict = scene.decide(claim(handle, &scene.user));
     // Closes the other end of the conversation.
     drop(scene.monitor.take_claimant());
     (verdict, session.join().unwrap())
+}
+
+/// No file of the account or the system trusts this host.
+#[test]
+fn a_session_of_a_host_that_is_not_trusted_ends() {
+    let rules = "ResumeGrace 1m\nHostbasedAuthentication yes\nHostbasedUsesNameFromPacketOnly yes\n";
+    for (number, host) in
+        [(37, Some(ClientHost { name: "nowhere.invalid.".to_owned(), user: "eve".to_owned() })), (38, None)]
+    {
+        let mut scene = Scene::new(rules);
+        let keys = scene.monitor.signer.keys().iter();
+        let keys = keys.map(|key| key.public().fingerprint(FingerprintHash::Sha256)).collect();
+        let proofs = format!("hostbased {}\n", scene.key.public().to_openssh_line(""));
+        let taken = ToClaimant::Accepted(vec![1]);
+        let (verdict, heard) = claimed_by(&mut scene, number, (proofs, host), keys, taken);
+        assert!(matches!(verdict, Ok(Verdict::Reject { .. })), "{verdict:?}");
+        assert_eq!(heard, [FromClaimant::End]);
+        let why = "the client's host may not log in as the user any more";
+        assert!(scene.log.taken().iter().any(|line| line.contains(why)));
+    }
 }
 
 /// A second server of this host and user cannot end the session by any of its rules.

@@ -31,7 +31,7 @@ impl Scene {
         let grace = std::time::Duration::from_secs(60);
         let (name, account, proofs) = ("ada:style".to_owned(), "ada".to_owned(), String::new());
         let (options, rules, host_keys) = (KeyOptions::default(), Vec::new(), Vec::new());
-        let session = SessionTerms { name, account, proofs, options, rules, host_keys, grace };
+        let session = SessionTerms { name, account, proofs, host: None, options, rules, host_keys, grace };
         let log = Log::lines(Level::Info);
         let (resumable, theirs) =
             Resumable::new(handle, &export[..], session, HERE.ip(), log.clone()).unwrap();
