@@ -4,6 +4,7 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use lh_interop::cuts::{Break, Cuts};
 use lh_interop::kerberos::{REALM, Realm};
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, TestUser, eventually, is_root, our, peers, skip};
 
@@ -101,13 +102,25 @@ impl KerberosSetup {
         options: &[&str],
         command: &str,
     ) -> Ran {
+        self.log_in_at(server.port(), user, host, client, options, command)
+    }
+
+    fn log_in_at(
+        &self,
+        port: u16,
+        user: &str,
+        host: &str,
+        client: &Path,
+        options: &[&str],
+        command: &str,
+    ) -> Ran {
         let mut words = vec![client.display().to_string()];
         words.extend(options.iter().map(|&word| word.to_owned()));
         words.extend(self.lab.client_options());
         for option in ["GSSAPIAuthentication=yes", "PubkeyAuthentication=no"] {
             words.extend(["-o".to_owned(), option.to_owned()]);
         }
-        words.extend(["-p".to_owned(), server.port().to_string()]);
+        words.extend(["-p".to_owned(), port.to_string()]);
         words.extend([format!("{user}@{host}"), command.to_owned()]);
         let line: Vec<String> =
             words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
@@ -280,6 +293,27 @@ fn kerberos_maps_principals_to_users() {
     let ran = setup.log_in(&our("lhssh"), &two, &["-o", key], "cat $SSH_USER_AUTH").ok("both");
     let proof = format!("gssapi-with-mic {}@{REALM}\npublickey ssh-ed25519 ", setup.user.name);
     assert!(ran.text().starts_with(&proof), "{}", ran.text());
+}
+
+/// A session goes on over another connection as long as its principal may be the user.
+///
+/// Covers: sshd_config ResumeGrace; sshd_config GSSAPIAuthentication; file ~/.k5login
+#[test]
+fn kerberos_sessions_go_on_while_the_list_permits_it() {
+    let Some(setup) = KerberosSetup::new("kerberos_sessions_go_on_while_the_list_permits_it") else { return };
+    let Server::Ours(server) = setup.ours(&format!("{ANY}\nResumeGrace 1m")) else { unreachable!() };
+    let through_a_break = |before: &str| {
+        let cuts = Cuts::to(server.port, vec![(1 << 20, Break::Reset)]);
+        setup.lab.know(cuts.port);
+        let command = format!("{before} head -c 3000000 /dev/zero");
+        setup.log_in_at(cuts.port, &setup.user.name, "127.0.0.1", &our("lhssh"), &[], &command)
+    };
+    assert_eq!(through_a_break("").ok("without a list").out.len(), 3_000_000);
+    assert_eq!(server.resumptions(), 1);
+    let ran = through_a_break(&format!("echo other@{REALM} >.k5login;"));
+    assert_eq!(ran.code, 255, "{}", ran.err);
+    let log = server.log();
+    assert!(log.contains("refused: the Kerberos principal may not be the user any more"), "{log}");
 }
 
 /// Covers: sshd_config GSSAPIAuthentication (hosts without a key); ssh_config PreferredAuthentications

@@ -13,7 +13,7 @@ mod library;
 #[path = "gssapi/missing.rs"]
 mod library;
 
-pub use library::{Acceptor, Initiator, load, store};
+pub use library::{Acceptor, Initiator, load, may_log_in, store};
 
 /// True when this build supports GSSAPI, on hosts that have the library.
 pub const SUPPORTED: bool = cfg!(all(target_os = "linux", not(target_env = "musl")));

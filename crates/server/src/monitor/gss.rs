@@ -7,7 +7,7 @@
 //! `GSSAPIAuthentication` allows it.
 
 use lh_auth::gss::{GssAttempt, GssReply, mic_data};
-use lh_sys::gssapi::{Acceptor, GssError, KERBEROS};
+use lh_sys::gssapi::{Acceptor, GssError, KERBEROS, may_log_in};
 
 use super::Monitor;
 use super::candidate::Candidate;
@@ -74,7 +74,7 @@ impl Monitor {
             return Ok(false);
         }
         let Some(user) = &candidate.user else { return Ok(false) };
-        if !acceptor.may_be(&user.name)? {
+        if !may_log_in(principal, &user.name)? {
             info!(self.client.log, "krb5 principal {principal} is not authorized to be {}", user.name);
             return Ok(false);
         }

@@ -7,6 +7,7 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
+use lh_auth::gss::GSS_METHOD;
 use lh_auth::server::ResumeAttempt;
 use lh_crypto::{PublicKey, key_algorithms};
 use lh_resume::message::Request;
@@ -168,6 +169,17 @@ impl Monitor {
             }
             if !root_may(&self.client, candidate, method) {
                 return Err(unless_unknown("root may not log in that way any more"));
+            }
+            if method == GSS_METHOD {
+                match lh_sys::gssapi::may_log_in(rest, &user.name) {
+                    Ok(true) => {}
+                    Ok(false) => return Err(certain("the Kerberos principal may not be the user any more")),
+                    Err(problem) => {
+                        debug!(self.client.log, "GSSAPI: {problem}");
+                        self.lookups.set_doubt();
+                        return Err(unless_unknown("the Kerberos principal may not be the user any more"));
+                    }
+                }
             }
             if !matches!(method, "publickey" | "hostbased") {
                 continue;

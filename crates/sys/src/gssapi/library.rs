@@ -1,7 +1,7 @@
 //! Bindings to MIT's library, whose interface is RFC 2744's with a few additional functions.
 #![expect(unsafe_code, reason = "libgssapi_krb5 and libkrb5 are C libraries")]
 
-use std::ffi::CString;
+use std::ffi::{CString, c_int};
 use std::path::Path;
 use std::ptr::null_mut;
 
@@ -24,6 +24,37 @@ use interface::{Api, GSS_C_INITIATE, KeyValue, KeyValues};
 /// The library is not installed, or not MIT's.
 pub fn load() -> Result<(), GssError> {
     Api::load().map(drop)
+}
+
+/// Returns true when this principal (`name@REALM`) may log in as this user of the system: according to
+/// `~/.k5login` where it exists, otherwise by the name alone (`krb5_kuserok`).
+///
+/// # Errors
+/// The library is missing, Kerberos is not configured, or this is no name of a principal.
+pub fn may_log_in(principal: &str, user: &str) -> Result<bool, GssError> {
+    let api = Api::load()?;
+    let (Ok(principal), Ok(user)) = (CString::new(principal), CString::new(user)) else { return Ok(false) };
+    let failed = |what: &str, code: c_int| GssError::new(format!("{what}: error {code}"));
+    let mut context = null_mut();
+    // SAFETY: the context is released below, once, and the principal before it; the strings live during the
+    // calls.
+    unsafe {
+        let code = (api.krb5_init_context)(&mut context);
+        if code != 0 {
+            return Err(failed("krb5_init_context", code));
+        }
+        let mut parsed = null_mut();
+        let code = (api.krb5_parse_name)(context, principal.as_ptr(), &mut parsed);
+        let answer = if code == 0 {
+            let may = (api.krb5_kuserok)(context, parsed, user.as_ptr()) != 0;
+            (api.krb5_free_principal)(context, parsed);
+            Ok(may)
+        } else {
+            Err(failed("krb5_parse_name", code))
+        };
+        (api.krb5_free_context)(context);
+        answer
+    }
 }
 
 /// Writes credentials from [`Acceptor::delegated`] to a file: a credential cache that only this process's

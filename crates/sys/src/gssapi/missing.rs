@@ -58,11 +58,6 @@ impl Acceptor {
     }
 
     /// Never called: no value of this type can be created.
-    pub fn may_be(&self, _user: &str) -> Result<bool, GssError> {
-        match self.0 {}
-    }
-
-    /// Never called: no value of this type can be created.
     pub fn delegated(&self) -> Result<Option<Zeroizing<Vec<u8>>>, GssError> {
         match self.0 {}
     }
@@ -70,6 +65,11 @@ impl Acceptor {
 
 /// Always fails: this build has no GSSAPI.
 pub fn load() -> Result<(), GssError> {
+    Err(not_built_in())
+}
+
+/// Always fails: this build has no GSSAPI.
+pub fn may_log_in(_principal: &str, _user: &str) -> Result<bool, GssError> {
     Err(not_built_in())
 }
 

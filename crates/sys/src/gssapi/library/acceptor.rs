@@ -1,7 +1,6 @@
 //! The server's end of a context, and its information about the client.
 #![expect(unsafe_code, reason = "libgssapi_krb5 and libkrb5 are C libraries")]
 
-use std::ffi::{CString, c_int};
 use std::ptr::{null, null_mut};
 
 use zeroize::Zeroizing;
@@ -127,37 +126,6 @@ impl Acceptor {
         self.api.check(major, minor)?;
         let text = std::str::from_utf8(text.bytes()).map_err(|_| GssError::new("principal is not UTF-8"))?;
         Ok(text.to_owned())
-    }
-
-    /// True when the client may log in as this user of the system: according to `~/.k5login` where it exists,
-    /// otherwise by the name alone (`krb5_kuserok`).
-    ///
-    /// # Errors
-    /// The context is not established, or Kerberos is not configured.
-    pub fn may_be(&self, user: &str) -> Result<bool, GssError> {
-        let principal = CString::new(self.principal()?).unwrap_or_default();
-        let Ok(user) = CString::new(user) else { return Ok(false) };
-        let failed = |what: &str, code: c_int| GssError::new(format!("{what}: error {code}"));
-        let mut context = null_mut();
-        // SAFETY: the context is released below, once, and the principal before it; the strings live during
-        // the calls.
-        unsafe {
-            let code = (self.api.krb5_init_context)(&mut context);
-            if code != 0 {
-                return Err(failed("krb5_init_context", code));
-            }
-            let mut parsed = null_mut();
-            let code = (self.api.krb5_parse_name)(context, principal.as_ptr(), &mut parsed);
-            let answer = if code == 0 {
-                let may = (self.api.krb5_kuserok)(context, parsed, user.as_ptr()) != 0;
-                (self.api.krb5_free_principal)(context, parsed);
-                Ok(may)
-            } else {
-                Err(failed("krb5_parse_name", code))
-            };
-            (self.api.krb5_free_context)(context);
-            answer
-        }
     }
 
     /// Returns the credentials that the client has delegated, serialized for [`store`](crate::gssapi::store)
