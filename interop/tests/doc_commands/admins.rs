@@ -114,7 +114,7 @@ pub(crate) const ADMINS: Scene = Scene {
             &[
                 ("apt install gcc", Root, SIMULATED),
                 ("rustup target add", Root, SIMULATED),
-                ("apt install qemu-user-static", Root, SIMULATED),
+                ("apt install qemu-user", Root, SIMULATED),
             ],
         ),
         ("docs/fips.md", &[("apt install cmake", Root, SIMULATED)]),
