@@ -6,9 +6,10 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use lh_sys::signals::Signals;
+use lh_sys::signals::{self, Signals};
 use lh_transfer::{Job, Summary};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, getpid, kill_process};
 
 use crate::command_line::Arguments;
 use crate::durable::{INTERRUPTED, left, tell_interrupted};
@@ -59,13 +60,16 @@ impl JobSignals {
         }
     }
 
-    /// They end the program again.
+    /// They end the program again; also one that came when the job had ended, so that it could not stop it.
     pub(crate) fn end(self) {
         if let Some(Caught { signals, end, thread }) = self.0 {
             drop(end);
             // It may just be ending the process.
-            let _ = thread.join();
+            let late = thread.join().ok().flatten();
             release(signals);
+            if let Some(signal) = late {
+                let _ = kill_process(getpid(), signal);
+            }
         }
     }
 }
@@ -74,7 +78,8 @@ struct Caught {
     signals: Arc<Signals>,
     /// Closed when the copy is over.
     end: UnixStream,
-    thread: JoinHandle<()>,
+    /// Returns the signal that it has taken, if it stopped nothing.
+    thread: JoinHandle<Option<Signal>>,
 }
 
 fn release(signals: Arc<Signals>) {
@@ -91,34 +96,43 @@ struct Watch {
 }
 
 impl Watch {
-    fn run(self) {
-        loop {
-            if self.is_over(None) {
-                return;
+    fn run(self) -> Option<Signal> {
+        let signal = loop {
+            let (is_over, has_come) = self.wait();
+            if is_over {
+                return None;
             }
-            if let Ok(Some(_)) = self.signals.take() {
-                break;
+            if !has_come {
+                continue;
             }
-        }
+            // ^C may have broken the connection as well: a client that finds that must not connect again.
+            signals::note_end();
+            if let Ok(Some(signal)) = self.signals.take() {
+                break signal;
+            }
+        };
         self.job.interrupt();
-        if self.is_over(Some(NOTICE)) {
-            return;
+        if self.is_over(NOTICE) {
+            return (!self.job.has_noticed_interrupt()).then_some(signal);
         }
         let has_noticed = self.job.has_noticed_interrupt();
-        if has_noticed && self.is_over(Some(END)) {
-            return;
+        if has_noticed && self.is_over(END) {
+            return None;
         }
         self.last_words.say_and_exit(self.job, has_noticed);
     }
 
-    /// Waits until the copy is over: true; or until a signal comes, or for this time.
-    fn is_over(&self, time: Option<Duration>) -> bool {
-        let mut fds = vec![PollFd::new(&self.end, PollFlags::IN)];
-        if time.is_none() {
-            fds.push(PollFd::new(&*self.signals, PollFlags::IN));
-        }
-        let time = time.and_then(|time| Timespec::try_from(time).ok());
-        let _ = poll(&mut fds, time.as_ref());
+    /// Waits until the copy is over, or a signal comes. Returns which of both has happened; perhaps neither.
+    fn wait(&self) -> (bool, bool) {
+        let mut fds = [PollFd::new(&self.end, PollFlags::IN), PollFd::new(&*self.signals, PollFlags::IN)];
+        let _ = poll(&mut fds, None);
+        (!fds[0].revents().is_empty(), !fds[1].revents().is_empty())
+    }
+
+    /// Waits until the copy is over: true; or for this time.
+    fn is_over(&self, time: Duration) -> bool {
+        let mut fds = [PollFd::new(&self.end, PollFlags::IN)];
+        let _ = poll(&mut fds, Timespec::try_from(time).ok().as_ref());
         !fds[0].revents().is_empty()
     }
 }

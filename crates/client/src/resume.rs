@@ -67,7 +67,7 @@ pub(crate) struct Resuming {
 
 /// True if a signal has come that ends the program.
 fn end_signal_has_come() -> bool {
-    signals::has_come() || signals::are_pending(&END_SIGNALS)
+    signals::has_come() || signals::is_ending() || signals::are_pending(&END_SIGNALS)
 }
 
 impl Resuming {

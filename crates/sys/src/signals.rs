@@ -177,6 +177,20 @@ pub fn is_hung() -> bool {
     HUNG.load(Ordering::SeqCst)
 }
 
+/// A thread of this process is about to take a signal that ends the program.
+static ENDS: AtomicBool = AtomicBool::new(false);
+
+/// Records, before a thread takes a pending signal, that it ends the program. From then on it is not pending,
+/// and other threads may learn of it later.
+pub fn note_end() {
+    ENDS.store(true, Ordering::SeqCst);
+}
+
+/// Returns true after [`note_end`].
+pub fn is_ending() -> bool {
+    ENDS.load(Ordering::SeqCst)
+}
+
 /// Returns true when one of `signals`, which this thread blocks, has arrived and was not collected yet.
 pub fn are_pending(signals: &[Signal]) -> bool {
     // SAFETY: sigset_t is plain memory that sigpending fills.
