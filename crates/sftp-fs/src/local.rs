@@ -61,6 +61,16 @@ impl LocalFs {
         }
     }
 
+    fn open_with(&self, path: &[u8], how: OFlags, permissions: Option<u32>) -> io::Result<Box<dyn File>> {
+        let path = self.path(path);
+        let permissions = mode(permissions.unwrap_or(0o666));
+        // Without NONBLOCK, opening a FIFO would stop the whole session until another process opens its other
+        // end.
+        let how = how | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = self.under_umask(|| fs::open(&*path, how, permissions));
+        Ok(Box::new(LocalFile::new(opened?)))
+    }
+
     fn under_umask<T>(&self, make: impl FnOnce() -> T) -> T {
         match self.umask {
             None => make(),
@@ -76,13 +86,16 @@ impl LocalFs {
 
 impl FileSystem for LocalFs {
     fn open(&mut self, path: &[u8], flags: OpenFlags, permissions: Option<u32>) -> io::Result<Box<dyn File>> {
-        let path = self.path(path);
-        let permissions = mode(permissions.unwrap_or(0o666));
-        // Without NONBLOCK, opening a FIFO would stop the whole session until another process opens its other
-        // end.
-        let how = kernel_flags(flags) | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let opened = self.under_umask(|| fs::open(&*path, how, permissions));
-        Ok(Box::new(LocalFile::new(opened?)))
+        self.open_with(path, kernel_flags(flags), permissions)
+    }
+
+    fn open_unless_link(
+        &mut self,
+        path: &[u8],
+        flags: OpenFlags,
+        permissions: Option<u32>,
+    ) -> io::Result<Box<dyn File>> {
+        self.open_with(path, kernel_flags(flags) | OFlags::NOFOLLOW, permissions)
     }
 
     fn open_unnamed(&mut self, directory: &[u8], permissions: u32) -> io::Result<Box<dyn File>> {

@@ -102,6 +102,36 @@ fn files_replace_files_and_links_atomically() {
     assert_eq!((files.len(), numbers.len()), (8, 8), "{files:?}");
 }
 
+/// The owner of a directory can take every temporary name of a file, so that it has to be written in place.
+#[test]
+fn a_link_to_be_replaced_is_never_written_through() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("elsewhere"), b"before").unwrap();
+    symlink("elsewhere", at("link")).unwrap();
+    for name in ["link", "plain"] {
+        fs::create_dir(at(&format!(".{name}.lhpart"))).unwrap();
+        (1..16).for_each(|number| fs::create_dir(at(&format!(".{name}.{number:012x}.lhpart"))).unwrap());
+    }
+    fs::write(at("plain"), b"before").unwrap();
+    let files = ["link", "plain"].map(|name| (name, Attrs::NONE, name.as_bytes(), Xattrs::new()));
+    let read = |name: &str| fs::read_to_string(at(name)).unwrap();
+    for denied in [&[][..], &["posix-rename"]] {
+        let mut peer = peer(dir.path(), denied);
+        let failed = failures(put(&mut peer, PLACED | PUT_OVER_LINKS, &files));
+        let [PutFailure { index: 0, step: PutStep::Open, text, .. }] = &failed[..] else {
+            panic!("{failed:?}")
+        };
+        assert_eq!(text, "cannot replace the symbolic link");
+        assert_eq!((read("elsewhere"), read("plain")), ("before".into(), "plain".into()), "{denied:?}");
+        fs::write(at("plain"), b"before").unwrap();
+    }
+    // Clients that write in place follow links.
+    let mut peer = peer(dir.path(), &[]);
+    assert_eq!(failures(put(&mut peer, PUT_OVER_LINKS, &files)), []);
+    assert_eq!(read("elsewhere"), "link");
+}
+
 /// Covers: wire put-kept@longhaul; wire get-kept@longhaul
 #[test]
 fn attributes_are_replaced_with_the_files() {

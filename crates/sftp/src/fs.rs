@@ -19,6 +19,19 @@ pub const PART_SUFFIX: &str = ".lhpart";
 pub trait FileSystem: Send {
     /// Opens a file. `permissions` (bits below 0o10000) apply only if the file is made.
     fn open(&mut self, path: &[u8], flags: OpenFlags, permissions: Option<u32>) -> io::Result<Box<dyn File>>;
+    /// Like [`FileSystem::open`], but fails if the name is a symbolic link. Where others can put a link there
+    /// between two calls, both have to be one step.
+    fn open_unless_link(
+        &mut self,
+        path: &[u8],
+        flags: OpenFlags,
+        permissions: Option<u32>,
+    ) -> io::Result<Box<dyn File>> {
+        match self.attrs(path, false) {
+            Ok(attrs) if attrs.is_symlink() => Err(rustix::io::Errno::LOOP.into()),
+            _ => self.open(path, flags, permissions),
+        }
+    }
     /// Makes a file without a name in `directory` (empty: the start directory), for reading and writing. It
     /// is invisible before [`FileSystem::give_name`]. If it is dropped before that, the file system deletes
     /// it.

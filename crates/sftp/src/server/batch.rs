@@ -66,7 +66,7 @@ impl Server {
     ) -> io::Result<GotFile<'b>> {
         self.log.open(file.path, OpenFlags::READ, 0o666);
         self.room_to_open()?;
-        let mut open = self.open_file(file.path, OpenFlags::READ, 0o666, Links::Refused)?;
+        let mut open = self.open_file(file.path, OpenFlags::READ, 0o666, Links::Followed)?;
         let got = read_whole(&mut open, room);
         if kinds != 0 {
             *xattrs = open.file.xattrs(kinds).ok();

@@ -171,7 +171,7 @@ impl Server {
         if !self.may_open(id) {
             return self.log.sink.file_refused(path, flags, StatusCode::FAILURE);
         }
-        match self.open_file(path, flags, permissions, Links::Refused) {
+        match self.open_file(path, flags, permissions, Links::Followed) {
             Ok(file) => {
                 let handle = self.handles.insert(Open::File(file));
                 self.reply().handle(id, &handle);

@@ -24,6 +24,9 @@ use crate::fs::{File, FileSystem, PART_SUFFIX, status_of, text_of};
 use crate::whole::{Filled, Made, Whole, kinds_of};
 use crate::{Attrs, OpenFlags, StatusCode, batched_extended_attrs};
 
+/// Flags that forbid to follow a link at the final name, also where the file has to be written in place.
+const OVER_LINKS: u32 = PUT_PLACED | PUT_OVER_LINKS;
+
 /// Number of temporary names tried for a file. This many sessions can write the same file at the same time.
 const PART_NAMES: u64 = 16;
 /// Largest part of the final name in a temporary name, in bytes.
@@ -58,11 +61,12 @@ impl Server {
         };
         let may_place =
             ["posix-rename", "remove", "lstat"].iter().all(|name| self.options.permits_named(name));
+        let links = if flags & OVER_LINKS == OVER_LINKS { Links::Replaced } else { Links::Followed };
         let flags = if may_place { flags } else { flags & !PUT_PLACED };
         let mut made = self.make_unnamed(&files, flags).into_iter();
         let mut failures = Vec::new();
         for (index, put) in (0..).zip(&files) {
-            let Filled { not_kept, outcome, .. } = self.put_file(put, flags, made.next());
+            let Filled { not_kept, outcome, .. } = self.put_file(put, flags, links, made.next());
             if outcome.is_ok() {
                 self.forget_written(put.file.path);
             }
@@ -91,7 +95,9 @@ impl Server {
         self.fs.make_whole(&wholes)
     }
 
-    fn put_file(&mut self, put: &Put<'_>, flags: u32, made: Option<Made>) -> Filled {
+    /// Writes a file, unless it was made. `links`: what to do with a link at its name where it has to be
+    /// written in place.
+    fn put_file(&mut self, put: &Put<'_>, flags: u32, links: Links, made: Option<Made>) -> Filled {
         let whole = put.whole(flags, None);
         self.log.open(whole.path, OpenFlags::WRITE | OpenFlags::CREAT, whole.made_with);
         match made {
@@ -117,8 +123,7 @@ impl Server {
         }
         // Comparing reads the file, but its permissions may allow writing only.
         let whole = Whole { compared: false, ..whole };
-        match self.open_file(whole.path, OpenFlags::WRITE | OpenFlags::CREAT, whole.made_with, Links::Refused)
-        {
+        match self.open_file(whole.path, OpenFlags::WRITE | OpenFlags::CREAT, whole.made_with, links) {
             Ok(OpenFile { mut file, event, .. }) => {
                 let filled = fill(&mut *file, &whole, false);
                 self.filled(event, &whole, filled)
@@ -152,7 +157,7 @@ impl Server {
     /// Writes a file while uploads are checked. It stays hidden until it is accepted.
     fn put_checked(&mut self, whole: &Whole<'_>, flags: u32) -> Filled {
         let how = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREAT | OpenFlags::TRUNC;
-        let links = if flags & PUT_OVER_LINKS == 0 { Links::Refused } else { Links::Replaced };
+        let links = if flags & PUT_OVER_LINKS == 0 { Links::Followed } else { Links::Replaced };
         let mut open = match self.open_file(whole.path, how, whole.made_with, links) {
             Ok(open) => open,
             Err(error) => return not_opened(error),

@@ -16,7 +16,9 @@ use crate::{Attrs, OpenFlags, Request, StatusCode};
 /// Handling of a symbolic link at the final name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Links {
-    Refused,
+    /// It is followed. While uploads are checked, it is refused where the file is written.
+    Followed,
+    /// It is never followed. While uploads are checked, it is replaced; otherwise opening fails.
     Replaced,
 }
 
@@ -45,7 +47,14 @@ impl Server {
         links: Links,
     ) -> io::Result<(Box<dyn File>, Option<Held>)> {
         let Some(check) = &mut self.uploads else {
-            return Ok((self.fs.open(path, flags, Some(permissions))?, None));
+            let file = match links {
+                Links::Followed => self.fs.open(path, flags, Some(permissions)),
+                Links::Replaced => self
+                    .fs
+                    .open_unless_link(path, flags, Some(permissions))
+                    .map_err(|error| if is_link(&error) { refused(LINK) } else { error }),
+            };
+            return Ok((file?, None));
         };
         if is_held(path) {
             return Err(refused(WAITS));
@@ -209,6 +218,14 @@ impl Server {
         });
         if same { Ok(()) } else { Err(refused("the file has changed while it was checked")) }
     }
+}
+
+/// Text of the refusal to write to a symbolic link that was to be replaced.
+const LINK: &str = "cannot replace the symbolic link";
+
+/// Returns true for the error of opening a symbolic link that may not be followed.
+fn is_link(error: &io::Error) -> bool {
+    rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::LOOP)
 }
 
 /// Text of the answer to requests for hidden files of the engine.
