@@ -84,8 +84,6 @@ struct Running {
     authenticated: bool,
     /// The listener killed the session because LoginGraceTime was long over.
     overdue: bool,
-    /// The session is being ended because its user's quota is used up.
-    over_quota: bool,
     /// The session was ended to make room for another source's connection, which is no offence.
     replaced: bool,
     /// The socket on which the session reports its counters, once a user has logged in.

@@ -222,7 +222,6 @@ impl Listener {
                     excused: self.sessions.waiting.excuse(source, Instant::now()),
                     authenticated: false,
                     overdue: false,
-                    over_quota: false,
                     replaced: false,
                     reports: None,
                 };

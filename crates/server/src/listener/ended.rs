@@ -86,7 +86,7 @@ impl Listener {
         self.read_last(&mut running);
         self.users.tickets.void(pid);
         self.sessions.end_resumable(Owner::Process(pid));
-        self.users.connections.end(&Owner::Process(pid));
+        self.users.end(&Owner::Process(pid));
         if status.exit_status() == Some(NOT_EXECUTED) {
             error!(self.log, "cannot start a session process: the program cannot be executed");
             exporter::count(&mut self.exporter, |seen| seen.errors += 1);

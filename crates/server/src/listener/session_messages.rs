@@ -118,7 +118,10 @@ impl Listener {
                     // login.
                     SessionMessage::User(_) | SessionMessage::Member(_) => {}
                     SessionMessage::Notice(notice) => self.on_notice(Owner::Process(*pid), notice),
-                    SessionMessage::Moved(moved) => self.on_moved(Owner::Process(*pid), moved),
+                    SessionMessage::Moved(moved) => {
+                        self.users.quotas.begin(Owner::Process(*pid), &moved);
+                        self.on_moved(moved);
+                    }
                 }
             }
         }
@@ -136,15 +139,17 @@ impl Listener {
                     }
                     SessionMessage::Member(member) => self.users.connections.adopt(owner, member),
                     SessionMessage::Notice(notice) => self.on_notice(owner, notice),
-                    SessionMessage::Moved(moved) if has_ended => {
-                        self.users.quotas.add(moved, Instant::now());
+                    SessionMessage::Moved(moved) => {
+                        if !has_ended {
+                            self.users.quotas.begin(owner, &moved);
+                        }
+                        self.on_moved(moved);
                     }
-                    SessionMessage::Moved(moved) => self.on_moved(owner, moved),
                 }
             }
             if has_ended {
                 self.sessions.end_resumable(owner);
-                self.users.connections.end(&owner);
+                self.users.end(&owner);
             }
         }
     }
@@ -164,18 +169,11 @@ impl Listener {
         self.end_sessions(owners, why);
     }
 
-    /// Counts the transferred bytes, and ends the session, once, where its user has used up the quota.
-    fn on_moved(&mut self, owner: Owner, moved: Moved) {
-        if self.users.quotas.add(moved, Instant::now()) {
-            return;
-        }
-        if let Owner::Process(pid) = owner
-            && let Some(running) = self.sessions.running.get_mut(&pid)
-            && std::mem::replace(&mut running.over_quota, true)
-        {
-            return;
-        }
-        self.end_sessions(vec![owner], USED_UP);
+    /// Counts the transferred bytes, and ends the user's sessions whose quota is used up.
+    fn on_moved(&mut self, moved: Moved) {
+        self.users.quotas.add(moved, Instant::now());
+        let ended = self.users.quotas.used_up(moved.uid);
+        self.end_sessions(ended, USED_UP);
     }
 
     /// Ends these sessions, which exceed a limit.
@@ -205,7 +203,7 @@ impl Listener {
         reports.read_last(sum, &mut messages);
         for message in messages {
             if let SessionMessage::Moved(moved) = message {
-                self.users.quotas.add(moved, Instant::now());
+                self.on_moved(moved);
             }
         }
     }

@@ -122,9 +122,13 @@ impl Startup {
     }
 
     /// Answers a process that asks whether its user may move anything; false when it wants something else.
-    fn answer_quota(&self, quotas: &mut Quotas, now: Instant) -> bool {
+    fn answer_quota(&self, quotas: &mut Quotas<Owner>, now: Instant) -> bool {
         let Some(moved) = self.take(Moved::decode) else { return false };
-        self.answer(&[u8::from(quotas.add(moved, now))]);
+        let may_move = quotas.add(moved, now);
+        if may_move {
+            quotas.begin(Owner::Process(self.pid), &moved);
+        }
+        self.answer(&[u8::from(may_move)]);
         true
     }
 

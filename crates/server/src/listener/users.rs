@@ -12,5 +12,13 @@ pub(super) struct Users {
     /// Authenticated connections of each user, where `PerUserMaxConnections` is set.
     pub(super) connections: UserConnections<Owner>,
     /// Bytes that each user has transferred, where `PerUserTransferQuota` is set.
-    pub(super) quotas: Quotas,
+    pub(super) quotas: Quotas<Owner>,
+}
+
+impl Users {
+    /// Forgets a session that has ended.
+    pub(super) fn end(&mut self, owner: &Owner) {
+        self.connections.end(owner);
+        self.quotas.end(owner);
+    }
 }

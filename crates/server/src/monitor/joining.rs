@@ -167,15 +167,19 @@ impl Monitor {
         (new > 0).then_some(Moved { bytes: new, ..*moved })
     }
 
-    /// Returns what a listener must count when it adopts the session: the messages about its user, and about
-    /// the session that this connection is one of several of.
+    /// Returns what a listener must count when it adopts the session: the messages about its user, about the
+    /// session that this connection is one of several of, and about the user's quota.
     pub(crate) fn counted(&self) -> Vec<u8> {
-        let Joining { counted, member, issued, .. } = &self.joining;
+        let Joining { counted, member, issued, quota, .. } = &self.joining;
         let mut messages = counted.map_or_else(Vec::new, |user| user.encode().to_vec());
         // An earlier version's listener does not know this message, and a session without tickets has no
         // other connections.
         if let Some(member) = member.filter(|_| counted.is_none() || *issued > 0) {
             messages.extend(member.encode());
+        }
+        // Sessions that move nothing end as well when others use up the quota.
+        if let Some((moved, _)) = quota {
+            messages.extend(moved.encode());
         }
         messages
     }

@@ -9,6 +9,7 @@ use lh_auth::server::TicketAttempt;
 use rustix::process::getpid;
 
 use super::*;
+use crate::quotas::{MOVED_LENGTH, Moved};
 use crate::tickets::{KEEP, KEEP_LENGTH, Record, TAKE, TAKE_LENGTH, Tickets, id_of};
 use crate::user_connections::{Member, USER_LENGTH, UserConnection};
 
@@ -125,6 +126,22 @@ fn connections_of_a_session_report_themselves_as_its_members() {
     // Where no rule names the keyword, nothing is reported.
     let (first, _listener) = logged_in("", "restrict");
     assert!(first.monitor.counted().is_empty());
+}
+
+/// A new listener has to know the sessions that end when others use up the quota.
+#[test]
+fn sessions_with_a_quota_report_it_to_a_new_listener() {
+    let (mut scene, mut listener) = with_listener(Scene::new("PerUserTransferQuota 1G/1d"));
+    scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
+    let right = scene.signed(&FIRST, &scene.user, None);
+    listener.write_all(&[1]).unwrap();
+    assert_eq!(scene.decide(right), Ok(Verdict::Accept));
+    scene.monitor.grant(Zeroizing::default()).unwrap();
+    let mut question = [0; MOVED_LENGTH];
+    listener.read_exact(&mut question).unwrap();
+    assert_eq!(Moved::decode(&question).map(|moved| moved.bytes), Some(0));
+    assert_eq!(scene.monitor.count_moved(500).map(|moved| moved.bytes), Some(500));
+    assert_eq!(scene.monitor.counted(), question);
 }
 
 #[test]
