@@ -15,11 +15,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::resuming::END;
 
-/// Largest number of connections without a request yet. The oldest is closed first.
+/// Largest number of connections without a request yet. The oldest is closed first, and that of another user
+/// than the server's before all others.
 const MOST_PENDING: usize = 8;
 
-/// Largest number of connections accepted in one turn.
-const MOST_AT_ONCE: usize = 16;
+/// Largest number of connections accepted in one turn: more than wait in the kernel's queue, so that nobody
+/// who connects without end keeps it full.
+const MOST_AT_ONCE: usize = 256;
 
 /// Longest request, bytes: a kind and the SHA-256 of a host key.
 const LONGEST_REQUEST: usize = 1 + 32;
@@ -180,13 +182,23 @@ impl Listed {
             let Ok(uid) = lh_sys::pass::peer_uid(&socket) else { continue };
             let allowed = uid == 0 || uid == self.uid || is_own(uid);
             let Some(until) = Instant::now().checked_add(TIMEOUT) else { continue };
-            if allowed && socket.set_nonblocking(true).is_ok() {
-                if self.pending.len() >= MOST_PENDING {
-                    self.pending.remove(0);
-                }
+            if allowed && socket.set_nonblocking(true).is_ok() && self.has_room_for(is_own(uid)) {
                 self.pending.push(Pending { socket, uid, until });
             }
         }
+    }
+
+    /// Closes a connection if there are too many. Connections of the session's user never displace those of
+    /// the server's user: else a user who connects without end would keep a new listener from adopting the
+    /// session, and the session would not be counted. False: there is no room.
+    fn has_room_for(&mut self, is_own: bool) -> bool {
+        if self.pending.len() < MOST_PENDING {
+            return true;
+        }
+        let other = self.pending.iter().position(|one| !self::is_own(one.uid));
+        let Some(at) = other.or(is_own.then_some(0)) else { return false };
+        self.pending.remove(at);
+        true
     }
 
     fn describe(&self, now: &Now) -> Vec<u8> {
@@ -337,6 +349,28 @@ mod tests {
         silent.iter().for_each(crate::testing::close);
         assert!(listed.serve(&now(None), &control).is_none());
         assert!(listed.pending.is_empty() && listed.deadline().is_none());
+    }
+
+    #[test]
+    fn users_do_not_displace_a_listener() {
+        let mut listed = listed();
+        let own = rustix::process::geteuid().as_raw();
+        let mut arrive = |uid| {
+            let has_room = listed.has_room_for(is_own(uid));
+            if has_room {
+                let (socket, _) = UnixStream::pair().unwrap();
+                listed.pending.push(Pending { socket, uid, until: Instant::now() });
+            }
+            let owns = listed.pending.iter().filter(|one| one.uid == own).count();
+            (has_room, owns, listed.pending.len())
+        };
+        let user = own + 1;
+        assert_eq!(arrive(own), (true, 1, 1));
+        (2..=MOST_PENDING).for_each(|count| assert_eq!(arrive(user), (true, 1, count)));
+        (0..100).for_each(|_| assert_eq!(arrive(user), (true, 1, MOST_PENDING)));
+        (2..=MOST_PENDING).for_each(|owns| assert_eq!(arrive(own), (true, owns, MOST_PENDING)));
+        assert_eq!(arrive(own), (true, MOST_PENDING, MOST_PENDING));
+        assert_eq!(arrive(user), (false, MOST_PENDING, MOST_PENDING));
     }
 
     #[test]
