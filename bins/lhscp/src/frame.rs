@@ -20,11 +20,8 @@ static BEGUN: OnceLock<RunRecord> = OnceLock::new();
 
 /// Ends the process from another thread than the one that carries out the command, which hangs.
 pub(crate) fn end_now(status: u8) -> ! {
-    if let Some(record) = BEGUN.get() {
-        let status = Frame { record: record.clone() }.end(status);
-        std::process::exit(status.into());
-    }
-    std::process::exit(status.into());
+    let end = |record: &RunRecord| Frame { record: record.clone() }.end(status);
+    std::process::exit(BEGUN.get().map_or(status, end).into());
 }
 
 /// State of a command between its first and its last event.

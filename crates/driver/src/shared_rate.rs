@@ -21,8 +21,8 @@ const PIECE: Duration = Duration::from_millis(25);
 /// Smallest piece, bytes. At a very low rate, the pause after a larger one would look like a broken path.
 const LEAST_PIECE: usize = 1 << 10;
 
-/// Upper limit of the time that the schedule is ahead, and of the cost of one piece. Whatever is in the
-/// file, no connection pauses for longer than the sum. Correct schedules reach it with more than a thousand
+/// Upper limit of the time that the schedule is ahead, and of the cost of one piece. No content of the
+/// file makes a pause longer than the sum. Correct schedules reach it with more than a thousand
 /// connections only, which then get more than the rate.
 const MOST_AHEAD: Duration = Duration::from_secs(30);
 
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absurd_schedule_stops_nobody_for_long() {
+    fn an_absurd_schedule_causes_no_long_pause() {
         for (found, most) in [
             (u64::MAX, 0),
             (NOW + 3600 * SECOND, 0),

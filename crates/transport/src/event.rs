@@ -57,7 +57,7 @@ pub enum Event {
     Pong(Bytes),
     /// SSH_MSG_DEBUG. Untrusted: may contain control characters.
     Debug {
-        /// The peer asks to display it. False after the first 100 of a connection: anybody who answers in
+        /// The peer asks to display it. False after the first 100 of a connection: an attacker in
         /// place of the server could fill a terminal, and hide the lines that count.
         always_display: bool,
         /// The text.

@@ -171,13 +171,14 @@ impl Monitor {
                 return Err(unless_unknown("root may not log in that way any more"));
             }
             if method == GSS_METHOD {
+                let why = "the Kerberos principal may not be the user any more";
                 match lh_sys::gssapi::may_log_in(rest, &user.name) {
                     Ok(true) => {}
-                    Ok(false) => return Err(certain("the Kerberos principal may not be the user any more")),
+                    Ok(false) => return Err(certain(why)),
                     Err(problem) => {
                         debug!(self.client.log, "GSSAPI: {problem}");
                         self.lookups.set_doubt();
-                        return Err(unless_unknown("the Kerberos principal may not be the user any more"));
+                        return Err(unless_unknown(why));
                     }
                 }
             }

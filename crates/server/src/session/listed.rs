@@ -19,8 +19,8 @@ use crate::resuming::END;
 /// than the server's before all others.
 const MOST_PENDING: usize = 8;
 
-/// Largest number of connections accepted in one turn: more than wait in the kernel's queue, so that nobody
-/// who connects without end keeps it full.
+/// Largest number of connections accepted in one turn: more than wait in the kernel's queue, so that a
+/// user who connects without end does not keep it full.
 const MOST_AT_ONCE: usize = 256;
 
 /// Longest request, bytes: a kind and the SHA-256 of a host key.
@@ -182,21 +182,22 @@ impl Listed {
             let Ok(uid) = lh_sys::pass::peer_uid(&socket) else { continue };
             let allowed = uid == 0 || uid == self.uid || is_own(uid);
             let Some(until) = Instant::now().checked_add(TIMEOUT) else { continue };
-            if allowed && socket.set_nonblocking(true).is_ok() && self.has_room_for(is_own(uid)) {
+            if allowed && socket.set_nonblocking(true).is_ok() && self.make_place_for(uid) {
                 self.pending.push(Pending { socket, uid, until });
             }
         }
     }
 
-    /// Closes a connection if there are too many. Connections of the session's user never displace those of
-    /// the server's user: else a user who connects without end would keep a new listener from adopting the
-    /// session, and the session would not be counted. False: there is no room.
-    fn has_room_for(&mut self, is_own: bool) -> bool {
+    /// Closes a connection if there are too many for another one of the user with this id. Connections of the
+    /// session's user never displace those of the server's user: else a user who connects without end would
+    /// keep a new listener from adopting the session, and the session would not be counted. Returns false if
+    /// none may be closed.
+    fn make_place_for(&mut self, uid: u32) -> bool {
         if self.pending.len() < MOST_PENDING {
             return true;
         }
-        let other = self.pending.iter().position(|one| !self::is_own(one.uid));
-        let Some(at) = other.or(is_own.then_some(0)) else { return false };
+        let other = self.pending.iter().position(|one| !is_own(one.uid));
+        let Some(at) = other.or(is_own(uid).then_some(0)) else { return false };
         self.pending.remove(at);
         true
     }
@@ -356,13 +357,13 @@ mod tests {
         let mut listed = listed();
         let own = rustix::process::geteuid().as_raw();
         let mut arrive = |uid| {
-            let has_room = listed.has_room_for(is_own(uid));
-            if has_room {
+            let has_place = listed.make_place_for(uid);
+            if has_place {
                 let (socket, _) = UnixStream::pair().unwrap();
                 listed.pending.push(Pending { socket, uid, until: Instant::now() });
             }
             let owns = listed.pending.iter().filter(|one| one.uid == own).count();
-            (has_room, owns, listed.pending.len())
+            (has_place, owns, listed.pending.len())
         };
         let user = own + 1;
         assert_eq!(arrive(own), (true, 1, 1));
