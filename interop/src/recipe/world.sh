@@ -145,6 +145,11 @@ mkdir -p /etc/ssh/ssh{,d}_config.d /run/sshd
 cp /world/sshd_config /etc/ssh/sshd_config
 printf '%s\n' 'Include /etc/ssh/ssh_config.d/*.conf' 'Host *' '    SendEnv LANG LC_*' '    HashKnownHosts yes' \
     '    GSSAPIAuthentication yes' >/etc/ssh/ssh_config
+# NTRU Prime takes 65 ms of a processor in each of OpenSSH's clients, most of what a recipe takes. Other tests have it.
+# Ours has a warning about key exchanges without it.
+if [ $client = stock ]; then
+    echo 'KexAlgorithms -sntrup761*' >/etc/ssh/sshd_config.d/key_exchange.conf
+fi
 # OpenSSH knows it from 9.8 on: it shuts out an address with many refused logins, of which recipes have some.
 if [ $server = ours ]; then
     echo 'PerSourcePenalties no' >/etc/ssh/sshd_config.d/penalties.conf
