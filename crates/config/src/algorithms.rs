@@ -109,7 +109,9 @@ pub(crate) fn first_unknown<'a>(
     kind: AlgorithmKind,
     environment: &dyn Environment,
 ) -> Option<&'a str> {
-    items(list).find(|name| !environment.knows_algorithm(kind, name, true))
+    // As in OpenSSH, only names of keys may be patterns: `Ciphers aes*` would include the CBC modes.
+    let pattern = kind == AlgorithmKind::Key;
+    items(list).find(|name| !environment.knows_algorithm(kind, name, pattern))
 }
 
 fn items(list: &str) -> impl Iterator<Item = &str> {

@@ -2,7 +2,7 @@
 
 pub use lh_wire::LogLevel;
 
-use crate::line::Arguments;
+use crate::line::{Arguments, Dialect};
 use crate::table::Value;
 use crate::value_error::{Part, ValueError};
 
@@ -35,13 +35,24 @@ macro_rules! enumeration {
             const WORDS: &'static [&'static str] = &[$($first $(, $other)*),*];
             fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
                 let word = args.required_part(Part::Word)?;
-                Self::from_word(&word).ok_or_else(|| args.unknown_word(&word))
+                match Self::from_word(&word) {
+                    Some(value) if is_spelled_right(args, &word) => Ok(value),
+                    _ => Err(args.unknown_word(&word)),
+                }
             }
             fn dump(&self, name: &str, out: &mut Vec<String>) {
                 out.push(format!("{name} {}", self.word()));
             }
         }
     };
+}
+
+/// Returns whether the program takes this spelling: sshd knows no `true` and `false`, and reads the words of
+/// `PermitTunnel` with their case.
+fn is_spelled_right(args: &Arguments, word: &str) -> bool {
+    let truth = ["true", "false"].iter().any(|truth| word.eq_ignore_ascii_case(truth));
+    let cased = args.keyword == "PermitTunnel" && word.bytes().any(|byte| byte.is_ascii_uppercase());
+    args.dialect() == Dialect::Client || !truth && !cased
 }
 
 enumeration! {

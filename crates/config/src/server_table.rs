@@ -298,9 +298,10 @@ keyword_table! {
     /// Default: the list that `lhsshd -T` prints
     /// Example: `PubkeyAcceptedAlgorithms +ssh-rsa`
     pubkey_accepted_algorithms: AlgorithmList = "", "PubkeyAcceptedAlgorithms" ["PubkeyAcceptedKeyTypes"], Match, Works;
-    /// Routing domain of sessions.
+    /// Routing domain of sessions. Any value but none is an error, as on all systems whose processes have no
+    /// routing domain.
     /// Example: `RDomain none`
-    rdomain: WordOrNone = "none", "RDomain", Match, AcceptedWithoutEffect("sshd refuses it on Linux, whose processes have no routing domain");
+    rdomain: NoRoutingDomain = "none", "RDomain", Match, Works;
     /// Program for session processes.
     /// Default: none
     /// Example: `SshdSessionPath /usr/lib/openssh/sshd-session`

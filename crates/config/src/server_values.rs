@@ -9,7 +9,7 @@ mod resumption;
 
 use crate::line::Arguments;
 use crate::table::Value;
-use crate::value_error::{Part, ValueError};
+use crate::value_error::{Part, Syntax, ValueError};
 
 pub use admission::{GraceTime, MaxStartups, NetBlockSize, Penalties};
 pub use agent_socket::AgentSocketPath;
@@ -17,6 +17,24 @@ pub use authentication::{AuthenticationMethods, PermitUserEnvironment, PubkeyAut
 pub use listen::{ListenAddress, ListenAddresses, Networks, Ports};
 pub use quota::{NumberOrNone, QuotaOrNone, TransferQuota};
 pub use resumption::{ResumeGrace, ResumeMaxMemory, ResumeMaxSessions};
+
+/// `RDomain`: no process has a routing domain on the systems that this server runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NoRoutingDomain;
+
+impl Value for NoRoutingDomain {
+    const KIND: &'static str = "none";
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
+        let word = args.required()?;
+        if word.eq_ignore_ascii_case("none") {
+            return Ok(Self);
+        }
+        Err(args.malformed(Syntax::ProcessDomain, &word))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} none"));
+    }
+}
 
 /// `Subsystem` lines: name and command with arguments, quoted for a shell where necessary.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,7 +53,7 @@ impl Value for Subsystems {
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let name = args.required_part(Part::SubsystemName)?;
         let words = args.remaining();
-        if words.is_empty() {
+        if words.first().is_none_or(String::is_empty) {
             return Err(args.missing(Part::SubsystemCommand));
         }
         // A shell will split the text again, so the words are quoted again.

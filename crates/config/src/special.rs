@@ -7,10 +7,10 @@ mod ip_qos;
 mod lifetime;
 
 use crate::forward::parse_port;
-use crate::line::Arguments;
+use crate::line::{Arguments, Dialect};
 use crate::pattern::{ListMatch, match_list};
 use crate::table::Value;
-use crate::value_error::{Syntax, ValueError};
+use crate::value_error::{Syntax, ValueError, ValueFault};
 use std::time::Duration;
 
 pub use agent::{AddKeysToAgent, ForwardAgent};
@@ -167,6 +167,9 @@ impl Value for LogVerbose {
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let words = args.remaining();
         args.refuse_none_among(&words)?;
+        if args.dialect() == Dialect::Server && words.iter().any(String::is_empty) {
+            return Err(args.refused(ValueFault::EmptyWord));
+        }
         Ok(Self(if words.len() == 1 && words[0].eq_ignore_ascii_case("none") { Vec::new() } else { words }))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {

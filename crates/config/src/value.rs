@@ -15,9 +15,12 @@ impl Value for bool {
     const WORDS: &'static [&'static str] = &["yes", "no"];
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required_part(Part::Word)?;
+        let client = args.dialect() == Dialect::Client;
         match word.to_ascii_lowercase().as_str() {
-            "yes" | "true" => Ok(true),
-            "no" | "false" => Ok(false),
+            "yes" => Ok(true),
+            "no" => Ok(false),
+            "true" if client => Ok(true),
+            "false" if client => Ok(false),
             _ => Err(args.unknown_word(&word)),
         }
     }
@@ -124,6 +127,10 @@ impl Value for RestOrNone {
     const KIND: &'static str = "rest of the line or none";
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let text = args.rest_of_line();
+        // A line end within the identification would end it early.
+        if args.keyword == "VersionAddendum" && text.contains(['\r', '\n']) {
+            return Err(args.malformed(Syntax::SingleLine, &text));
+        }
         Ok(Self((!text.is_empty() && !text.eq_ignore_ascii_case("none")).then_some(text)))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
@@ -198,6 +205,8 @@ impl Value for Words {
         // On a server, `none` may stand beside further files.
         if args.dialect() == Dialect::Client {
             args.refuse_none_among(&words)?;
+        } else if words.iter().any(String::is_empty) {
+            return Err(args.refused(ValueFault::EmptyWord));
         }
         Ok(Self(words))
     }
@@ -352,7 +361,7 @@ impl Value for RekeyLimit {
     const KIND: &'static str = "size or default, then time or none";
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
-        let bytes = if word.eq_ignore_ascii_case("default") {
+        let bytes = if word == "default" {
             None
         } else {
             let size = parse_size(&word).ok_or_else(|| args.malformed(Syntax::RekeySize, &word))?;
@@ -363,7 +372,7 @@ impl Value for RekeyLimit {
         };
         let interval = match args.next_word() {
             None => None,
-            Some(word) if word.eq_ignore_ascii_case("none") => None,
+            Some(word) if word == "none" => None,
             Some(word) => {
                 let seconds = parse_time(&word).ok_or_else(|| args.malformed(Syntax::Time, &word))?;
                 (seconds > 0).then(|| Duration::from_secs(seconds))

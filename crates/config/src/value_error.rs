@@ -31,6 +31,8 @@ pub enum ValueFault {
     NotAlone(&'static str),
     /// Other hosts can reach this address, and the word `public` is missing.
     NotLoopback(IpAddr),
+    /// One of several words is empty.
+    EmptyWord,
     /// A number is outside its limits.
     OutOfRange(Bound),
     /// A token or variable cannot be expanded.
@@ -98,6 +100,10 @@ pub enum Syntax {
     SocketAddress,
     /// `user:` or `shared:` and a directory.
     SocketDirectory,
+    /// A routing domain that sessions should have: no process has one.
+    ProcessDomain,
+    /// Text without line ends.
+    SingleLine,
     /// Numbers with separators, such as `10:30:100`.
     Spec,
     /// A time.
@@ -146,6 +152,8 @@ pub enum Bound {
     NumberTooLarge,
     /// A whole number below 0.
     NumberTooSmall,
+    /// A rate below 8,000 bits/s.
+    RateTooSmall,
     /// A `RekeyLimit` below 16 bytes.
     RekeyTooSmall,
 }
@@ -158,6 +166,7 @@ impl fmt::Display for ValueError {
             ValueFault::Missing(part) => self.missing(f, *part),
             // Only AuthenticationMethods knows this word, and its message differs.
             ValueFault::NotAlone("any") => write!(f, "\"any\" must appear alone in {keyword}"),
+            ValueFault::EmptyWord => write!(f, "keyword {keyword} empty argument"),
             ValueFault::NotAlone(word) => {
                 write!(f, "keyword {} \"{word}\" argument must appear alone.", keyword.to_ascii_lowercase())
             }
@@ -168,6 +177,9 @@ impl fmt::Display for ValueError {
             ),
             ValueFault::OutOfRange(Bound::NumberTooLarge) => self.number(f, "too large"),
             ValueFault::OutOfRange(Bound::NumberTooSmall) => self.number(f, "too small"),
+            ValueFault::OutOfRange(Bound::RateTooSmall) => {
+                write!(f, "{keyword} too small: at least 8K (bits a second)")
+            }
             ValueFault::OutOfRange(Bound::RekeyTooSmall) => write!(f, "{keyword} too small"),
             ValueFault::Unexpandable(why) => write!(f, "{keyword}: {why}"),
             ValueFault::UnknownWord(word) => self.unknown_word(f, word),
@@ -212,6 +224,8 @@ impl ValueError {
             Syntax::RoutingDomain => {
                 f.write_str("Routing domains are not supported by lhsshd\nbad routing domain")
             }
+            Syntax::ProcessDomain => write!(f, "setting {keyword} not supported on this platform."),
+            Syntax::SingleLine => write!(f, "Invalid {keyword} argument"),
             Syntax::SharedDirectory => f.write_str("invalid shared path."),
             Syntax::ShorterTime => {
                 f.write_str("invalid second time value: it must not be longer than the first.")

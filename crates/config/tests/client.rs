@@ -412,11 +412,25 @@ fn algorithm_lists_edit_the_default() {
     assert_eq!(list("+x,b"), "a-1,a-2,b,x");
     assert_eq!(list("-a-*,zzz"), "b");
     assert_eq!(list("^b,x"), "b,x,a-1,a-2");
+    let keys = |text: &str| {
+        let config = home.with_text("h", &format!("HostKeyAlgorithms {text}\n")).expect("loads");
+        config.host_key_algorithms.apply(&["a-1", "a-2", "b"]).join(",")
+    };
     // A pattern matches all known algorithms, not only the default ones.
-    assert_eq!(list("b,a-*"), "b,a-2,a-3");
-    assert_eq!(list("+a-*"), "a-1,a-2,b,a-3");
-    assert_eq!(list("^?"), "c,a-1,a-2,b");
-    assert_eq!(list("none-fits-*"), "none-fits-*");
+    assert_eq!(keys("b,a-*"), "b,a-2,a-3");
+    assert_eq!(keys("+a-*"), "a-1,a-2,b,a-3");
+    assert_eq!(keys("^?"), "c,a-1,a-2,b");
+    assert_eq!(keys("none-fits-*"), "none-fits-*");
+}
+
+/// As in OpenSSH: `Ciphers aes*` would include the CBC modes.
+#[test]
+fn only_names_of_keys_may_be_patterns() {
+    let home = Home::new();
+    for text in ["Ciphers b,a-*", "MACs +a-*", "KexAlgorithms ^a*"] {
+        assert!(home.with_text("h", &format!("{text}\n")).is_err(), "{text}");
+    }
+    assert!(home.with_text("h", "Ciphers -a-*\nHostKeyAlgorithms a-*\n").is_ok());
 }
 
 #[test]

@@ -60,6 +60,20 @@ fn carriage_returns_separate_no_words() {
     assert_eq!(config.deny_users.0, ["x\r"]);
 }
 
+/// sshd ends a line there, and takes the next one for its continuation.
+#[test]
+fn lines_with_a_nul_byte_are_errors() {
+    let home = Home::new();
+    for line in ["DenyUsers eve\0", "DenyUsers eve\0x", "# comment\0", "\0DenyUsers eve", "Match User \0eve"]
+    {
+        assert_eq!(
+            refused(&home, &format!("Port 22\n{line}\nDenyUsers ann\n")),
+            ["sshd line 2: NUL byte in line", "sshd: terminating, 1 bad configuration options"],
+            "{line:?}"
+        );
+    }
+}
+
 #[test]
 fn empty_rules_are_errors() {
     let home = Home::new();
@@ -68,6 +82,10 @@ fn empty_rules_are_errors() {
         ("AllowGroups u \"\"", "invalid AllowGroups pattern: \"\""),
         ("AuthenticationMethods # publickey,password", "no AuthenticationMethods specified"),
         ("Subsystem \"\" /bin/x", "Missing subsystem name."),
+        ("Subsystem sftp \"\"", "Missing subsystem command."),
+        ("LogVerbose \"\"", "keyword LogVerbose empty argument"),
+        ("AuthorizedKeysFile a \"\"", "keyword AuthorizedKeysFile empty argument"),
+        ("RevokedKeys /a ''", "keyword RevokedKeys empty argument"),
         ("LogVerbose none x", "keyword logverbose \"none\" argument must appear alone."),
         ("Include # /etc/ssh/rules", "Include missing filename argument"),
         ("Protocol 2 '", "invalid quotes"),

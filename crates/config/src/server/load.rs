@@ -141,6 +141,10 @@ impl Loader<'_> {
         conditions: &mut Vec<usize>,
         depth: usize,
     ) -> Result<bool, ConfigError> {
+        // For sshd a line ends there, so its rule would be another: `DenyUsers eve` and a NUL deny eve.
+        if line.contains('\0') {
+            return Ok(self.bad(place.say("NUL byte in line")));
+        }
         let Some((keyword, rest)) = split_keyword(line) else { return Ok(true) };
         if rest.is_empty() {
             return Ok(self.bad(place.say(&format!("no argument after keyword \"{keyword}\""))));

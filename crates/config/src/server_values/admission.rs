@@ -23,13 +23,17 @@ impl Default for MaxStartups {
     }
 }
 
+/// Parses a number that fits sshd's type for limits.
+fn limit(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|number| *number <= i32::MAX as u32)
+}
+
 impl Value for MaxStartups {
     const KIND: &'static str = "start:rate:full or a number";
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         let bad = || args.malformed(Syntax::Spec, &word);
-        let numbers: Vec<u32> =
-            word.split(':').map(str::parse).collect::<Result<_, _>>().map_err(|_| bad())?;
+        let numbers: Vec<u32> = word.split(':').map(limit).collect::<Option<_>>().ok_or_else(bad)?;
         match numbers.as_slice() {
             [n] if *n > 0 => Ok(Self { begin: *n, rate: 30, full: *n }),
             [begin, rate, full] if *begin > 0 && begin <= full && (1..=100).contains(rate) => {
@@ -136,8 +140,8 @@ impl Value for Penalties {
                     "no" => out.enabled = false,
                     _ => return Err(bad()),
                 },
-                Some(("max-sources4", n)) => out.max_sources4 = n.parse().map_err(|_| bad())?,
-                Some(("max-sources6", n)) => out.max_sources6 = n.parse().map_err(|_| bad())?,
+                Some(("max-sources4", n)) => out.max_sources4 = limit(n).ok_or_else(bad)?,
+                Some(("max-sources6", n)) => out.max_sources6 = limit(n).ok_or_else(bad)?,
                 Some((key @ ("overflow" | "overflow6"), mode)) => {
                     let permissive = match mode {
                         "permissive" => true,
@@ -199,17 +203,14 @@ impl Value for Penalties {
     }
 }
 
-/// `LoginGraceTime` and similar server times, seconds; `none` or 0 means no limit.
+/// `LoginGraceTime` and similar server times, seconds; 0 means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GraceTime(pub Option<u64>);
 
 impl Value for GraceTime {
-    const KIND: &'static str = "time, 0 or none for no limit";
+    const KIND: &'static str = "time, 0 for no limit";
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required_part(Part::Time)?;
-        if word.eq_ignore_ascii_case("none") {
-            return Ok(Self(None));
-        }
         let seconds = parse_time(&word).ok_or_else(|| args.malformed(Syntax::Time, &word))?;
         Ok(Self((seconds > 0).then_some(seconds)))
     }

@@ -98,7 +98,11 @@ impl Value for ListenAddresses {
         };
         let port = match port {
             None => None,
-            Some(text) => Some(parse_port(text).ok_or_else(|| args.malformed(Syntax::ListenPort, text))?),
+            Some(text) => Some(
+                parse_port(text)
+                    .filter(|port| *port != 0)
+                    .ok_or_else(|| args.malformed(Syntax::ListenPort, text))?,
+            ),
         };
         if let Some(word) = args.next_word() {
             let domain = args.next_word().filter(|_| word == "rdomain");

@@ -49,7 +49,7 @@ impl Value for NumberOrNone {
     const KIND: &'static str = "number or none";
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let mut copy = args.clone();
-        if copy.next_word().is_some_and(|word| word.eq_ignore_ascii_case("none")) {
+        if copy.next_word().is_some_and(|word| word == "none") {
             *args = copy;
             return Ok(Self(None));
         }

@@ -52,6 +52,8 @@ fn qos(word: &str) -> Option<Option<u8>> {
     }
     let value = match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
         Some(hex) => u8::from_str_radix(hex, 16).ok()?,
+        // As in C's strtol: a leading 0 stands for octal digits.
+        None if word.len() > 1 && word.starts_with('0') => u8::from_str_radix(word, 8).ok()?,
         None => word.parse().ok()?,
     };
     Some(Some(value))
