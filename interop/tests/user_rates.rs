@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lh_interop::cuts::{Break, Cuts};
+use lh_interop::tunnel::{Pair, free_port, round_trip, sum_server};
 use lh_interop::{Lab, Lhsshd, TestUser, assert_same_file, eventually, is_root, make_blob, me, our, skip};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -146,6 +147,31 @@ fn other_users_do_not_share_the_rates() {
     slow.wait().unwrap();
 }
 
+/// What forwarded connections carry counts, in both directions, and the pauses are not taken for a dead client.
+///
+/// Covers: sshd_config PerUserReceiveRate; sshd_config PerUserSendRate; sshd_config ClientAliveInterval
+#[test]
+fn forwarded_connections_share_the_rates_of_their_user() {
+    let lab = Lab::new();
+    let rules = "PerUserReceiveRate 8M\nPerUserSendRate 8M\nClientAliveInterval 1\nClientAliveCountMax 1";
+    let server = Lhsshd::start(&lab, rules);
+    let pair = Pair::new(&lab, our("lhssh"), server.port);
+    let (sums, local, remote) = (sum_server(), free_port(), free_port());
+    let local_tunnel = pair.tunnel(&["-L", &format!("{local}:127.0.0.1:{sums}")]);
+    let remote_tunnel = pair.tunnel(&["-R", &format!("{remote}:127.0.0.1:{sums}")]);
+    local_tunnel.wait_for_port(local);
+    remote_tunnel.wait_for_port(remote);
+    let begin = Instant::now();
+    // Each carries the data in both directions.
+    let other = std::thread::spawn(move || round_trip(remote, SIZE));
+    round_trip(local, SIZE);
+    other.join().unwrap();
+    assert!(begin.elapsed() >= least(2), "{:?}", begin.elapsed());
+    round_trip(local, 1000);
+    round_trip(remote, 1000);
+    assert!(!server.log().contains("Timeout, client not responding"), "{}", server.log());
+}
+
 /// Covers: sshd_config PerUserReceiveRate; sshd_config PerUserSendRate; sshd -T; sshd -t
 #[test]
 fn rates_of_users_are_printed_and_checked() {
@@ -159,7 +185,7 @@ fn rates_of_users_are_printed_and_checked() {
     for lines in ["", "PerUserReceiveRate none\nPerUserSendRate none"] {
         assert!(!lhsshd("-T", lines).ok("-T").text().contains("peruserreceiverate"));
     }
-    for value in ["0", "-1", "1.5M", "fast", ""] {
+    for value in ["0", "1", "7K", "-1", "1.5M", "fast", ""] {
         for keyword in ["PerUserReceiveRate", "PerUserSendRate"] {
             let ran = lhsshd("-t", &format!("{keyword} {value}"));
             assert_ne!(ran.code, 0, "{keyword} {value}");

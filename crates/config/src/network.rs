@@ -3,7 +3,7 @@
 use crate::line::Arguments;
 use crate::table::Value;
 use crate::units::parse_size;
-use crate::value_error::{Syntax, ValueError};
+use crate::value_error::{Bound, Syntax, ValueError, ValueFault};
 
 /// A buffer size in KiB, as HPN-SSH writes it (`TcpRcvBuf 4096`, `HPNBufferSize 16384`), or with a unit
 /// (`16M`). `None` for `none` and while unset; then it is not dumped either.
@@ -48,6 +48,10 @@ impl Value for BufferSize {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BitRate(pub Option<u64>);
 
+/// Lowest rate of a keyword, bits/s. Below it, one packet takes longer than either end waits for an answer, so
+/// that logins fail without a word about the reason.
+const LEAST_RATE: u64 = 8000;
+
 /// Units, largest first.
 const RATE_UNITS: [(char, u64); 4] =
     [('T', 1_000_000_000_000), ('G', 1_000_000_000), ('M', 1_000_000), ('K', 1000)];
@@ -78,6 +82,9 @@ impl Value for BitRate {
             return Ok(Self(None));
         }
         let rate = Self::read(&word).ok_or_else(|| args.malformed(Syntax::Quantity, &word))?;
+        if rate < LEAST_RATE {
+            return Err(args.refused(ValueFault::OutOfRange(Bound::RateTooSmall)));
+        }
         Ok(Self(Some(rate)))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
@@ -128,7 +135,7 @@ mod tests {
     #[test]
     fn rates_are_in_bits_with_powers_of_1000() {
         for (text, bytes) in
-            [("8", 1), ("1", 1), ("800M", 100_000_000), ("10g", 1_250_000_000), ("1T", 125_000_000_000)]
+            [("8K", 1000), ("800M", 100_000_000), ("10g", 1_250_000_000), ("1T", 125_000_000_000)]
         {
             let rate: BitRate = parse(text).unwrap();
             assert_eq!(rate.bytes_per_second(), Some(bytes), "{text}");
@@ -138,6 +145,16 @@ mod tests {
         for wrong in ["0", "0K", "K", "1.5G", "1e9", "99999999T", "ä"] {
             assert!(parse::<BitRate>(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(BitRate(BitRate::read("1")).bytes_per_second(), Some(1));
+    }
+
+    #[test]
+    fn rates_that_no_login_survives_are_errors() {
+        for low in ["1", "7999", "7K"] {
+            let error = parse::<BitRate>(low).unwrap_err();
+            assert_eq!(error.to_string(), "Keyword too small: at least 8K (bits a second)");
+        }
+        assert_eq!(parse("8000"), Ok(BitRate(Some(8000))));
     }
 
     proptest! {

@@ -75,6 +75,7 @@ fn other_than(value: &str) -> &str {
         "yes" => "no",
         "no" => "yes",
         "reno" => "cubic",
+        "80M" => "7M",
         _ => "7",
     }
 }
