@@ -50,6 +50,13 @@ impl Monitor {
         let user = self.presence.user.clone().ok_or(Unexpected::Time)?;
         // Rate-limited, as are the other lines that a user can cause again and again.
         let (origin, log) = (shown_ip(self.client.peer).to_string(), self.client.log.of_requests());
+        // Terminals that come and go, or are said to, must not fill a disk with files.
+        if self.presence.recordings.are_made()
+            && self.presence.recording_budget.spend(Instant::now()).is_none()
+        {
+            error!(log, "terminal of user {} refused: too many recordings (RecordTerminal)", user.name);
+            return Ok(None);
+        }
         match self.presence.recordings.make(&user, session, &origin, terminal) {
             Ok(Some((path, file))) => {
                 info!(log, "terminal of user {} is recorded to {}", user.name, path.display());

@@ -48,6 +48,11 @@ impl Recordings {
         Self { directory: settings.record_terminal.0.clone(), made: 0 }
     }
 
+    /// Returns whether terminals are recorded.
+    pub(super) const fn are_made(&self) -> bool {
+        self.directory.is_some()
+    }
+
     /// Creates the recording of one terminal and writes its first line. `session` identifies the connection
     /// in all logs. Returns `None` where terminals are not recorded.
     ///

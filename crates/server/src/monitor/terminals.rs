@@ -26,6 +26,8 @@ pub(super) struct UserTerminals {
     /// The records of logins that this connection may still write.
     pub(super) budget: LogBudget,
     pub(super) recordings: Recordings,
+    /// The recordings that this connection may still have.
+    pub(super) recording_budget: LogBudget,
 }
 
 impl UserTerminals {

@@ -29,6 +29,9 @@ pub(crate) const MAX_MONITOR_REQUEST: usize = 512 * 1024;
 /// sends before the login.
 pub(crate) const MAX_HAND_OVER: usize = 4 << 20;
 
+/// Longest `TERM` value that a recording has, characters.
+const LONGEST_TERMINAL_TYPE: usize = 256;
+
 /// A terminal that is about to be used, for its recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TerminalFacts {
@@ -228,7 +231,7 @@ impl MonitorRequest {
             12 => Self::Record(TerminalFacts {
                 columns: reader.u32()?,
                 rows: reader.u32()?,
-                kind: text(&mut reader)?,
+                kind: text(&mut reader)?.chars().take(LONGEST_TERMINAL_TYPE).collect(),
             }),
             20 => Self::Ticket { key: reader.string()?.to_vec() },
             21 => {

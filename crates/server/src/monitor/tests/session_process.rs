@@ -74,6 +74,27 @@ fn a_session_process_gets_only_what_is_its_own() {
     assert!(monitor.decide(&attempt).is_err());
 }
 
+/// Each recording is a file of the server's user.
+#[test]
+fn recordings_without_end_fill_no_disk() {
+    use crate::monitor_ipc::MonitorRequest;
+    let directory = tempfile::tempdir().unwrap();
+    let mut scene = logged_in(&format!("RecordTerminal {}\n", directory.path().display()));
+    scene.log.taken();
+    let long = TerminalFacts { kind: "x".repeat(400_000), ..terminal() };
+    let sent = MonitorRequest::Record(long).encode();
+    let mut made = 0;
+    for _ in 0..1000 {
+        let MonitorRequest::Record(facts) = MonitorRequest::decode(&sent).unwrap() else { panic!() };
+        made += usize::from(scene.monitor.record("s", &facts).unwrap().is_some());
+    }
+    let files: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(Result::unwrap).collect();
+    assert_eq!(files.len(), made);
+    assert!((100..500).contains(&made), "{made}");
+    assert!(files.iter().all(|file| file.metadata().unwrap().len() < 1000));
+    assert!(scene.log.taken().len() < 500);
+}
+
 /// A directory that others may write to is refused for each terminal, with a line that counts.
 #[test]
 fn terminals_asked_for_without_end_fill_no_log() {
