@@ -359,4 +359,4 @@ pub(crate) fn fuzz_files(bytes: &[u8]) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -157,7 +157,7 @@ impl Attempts {
         while least < took {
             least *= 2;
         }
-        std::thread::sleep(least.saturating_sub(took));
+        (self.pause)(least.saturating_sub(took));
     }
 }
 

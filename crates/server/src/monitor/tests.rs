@@ -18,16 +18,17 @@ use super::judge::may_begin_with;
 use super::*;
 
 /// A monitor for the user that runs the tests, with an authorized key.
-struct Scene {
-    monitor: Monitor,
-    key: PrivateKey,
-    user: String,
-    log: Log,
+pub(crate) struct Scene {
+    pub(crate) monitor: Monitor,
+    pub(crate) key: PrivateKey,
+    pub(crate) user: String,
+    pub(crate) log: Log,
+    config: ServerConfig,
     _directory: tempfile::TempDir,
 }
 
 impl Scene {
-    fn new(lines: &str) -> Self {
+    pub(crate) fn new(lines: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let private = |name: &str| {
             let key = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
@@ -47,9 +48,22 @@ impl Scene {
         ));
         let log = Log::lines(crate::log::Level::Info);
         let peer = ([127, 0, 0, 1], 7).into();
-        let monitor = Monitor::new(config, host_keys, peer, peer, log.clone());
+        let monitor = Monitor::new(config.clone(), host_keys, peer, peer, log.clone());
         let user = users::current().unwrap().unwrap().name;
-        Self { monitor, key, user, log, _directory: directory }
+        Self { monitor, key, user, log, config, _directory: directory }
+    }
+
+    /// Returns the paths of the host keys.
+    pub(crate) fn host_keys(&self) -> [std::path::PathBuf; 2] {
+        ["one", "two"].map(|name| self._directory.path().join(name))
+    }
+
+    /// Replaces the monitor by a new one, which does not sleep.
+    pub(crate) fn begin_again(&mut self) {
+        let host_keys = self.host_keys().map(|path| HostKey::load(&path).unwrap()).into();
+        let peer = ([127, 0, 0, 1], 7).into();
+        self.monitor = Monitor::new(self.config.clone(), host_keys, peer, peer, self.log.clone());
+        self.monitor.attempts.pause = |_| {};
     }
 
     fn decide(&mut self, method: Method) -> Result<Verdict, Unexpected> {
@@ -58,7 +72,7 @@ impl Scene {
     }
 
     /// A query whether this key is acceptable.
-    fn query(&self, key: &PublicKey) -> Method {
+    pub(crate) fn query(&self, key: &PublicKey) -> Method {
         Method::PublicKey(PublicKeyAttempt {
             algorithm: "ssh-ed25519".into(),
             key: key.blob().to_vec(),
@@ -69,7 +83,7 @@ impl Scene {
     }
 
     /// An attempt with a client's signature for the session `session_id`.
-    fn signed(&self, session_id: &[u8], user: &str, host_key: Option<&[u8]>) -> Method {
+    pub(crate) fn signed(&self, session_id: &[u8], user: &str, host_key: Option<&[u8]>) -> Method {
         let key = self.key.public().blob();
         let request = KeyRequest { algorithm: "ssh-ed25519", key, host_key };
         let data = lh_auth::signed_data(session_id, user.as_bytes(), &request);

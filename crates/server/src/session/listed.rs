@@ -90,6 +90,12 @@ impl Listed {
         })
     }
 
+    /// Returns the address at which requests are accepted.
+    #[cfg(test)]
+    pub(super) fn address(&self) -> std::os::unix::net::SocketAddr {
+        self.listening.local_addr().unwrap()
+    }
+
     /// Stores the numbers of programs that run in the session.
     pub(super) const fn set_programs(&mut self, programs: Programs) {
         self.programs = programs;
@@ -295,8 +301,7 @@ mod tests {
 
     /// A connection that sends this request.
     fn asks(listed: &Listed, bytes: &[u8]) -> UnixStream {
-        let address = listed.listening.local_addr().unwrap();
-        let mut socket = UnixStream::connect_addr(&address).unwrap();
+        let mut socket = UnixStream::connect_addr(&listed.address()).unwrap();
         socket.write_all(bytes).unwrap();
         socket
     }

@@ -20,6 +20,8 @@ mod credentials;
 mod environment;
 mod forward;
 mod greeting;
+#[cfg(test)]
+mod hostile_processes;
 mod listed;
 mod listed_program;
 mod login;

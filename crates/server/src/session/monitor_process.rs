@@ -247,7 +247,7 @@ const fn grace_status(asked: Asked) -> i32 {
     }
 }
 
-fn converse(
+pub(super) fn converse(
     ipc: &mut MonitorSocket,
     monitor: &mut Monitor,
     signals: &mut Signals,
@@ -288,8 +288,7 @@ fn converse(
             }
         }
         match wait(ipc, signals, deadline, None)? {
-            WaitEnd::Message => ipc.read()?,
-            WaitEnd::SharedSockets => {}
+            WaitEnd::Requests { .. } => ipc.read()?,
             WaitEnd::Signal => return Err(Stop::Signal),
             WaitEnd::TooLate => return Err(Stop::TooLate),
         }

@@ -29,6 +29,10 @@ pub(super) struct UsageSinks<'a, 'b> {
     pub(super) control: &'a File,
 }
 
+/// Largest number of reads after the user session process has ended: more than the socket's buffer holds. A
+/// process of the user may hold the other end, and send without end.
+const MOST_LAST_READS: usize = 1024;
+
 /// Serves the user session process: signatures by host keys, records, resumption. Returns the exit status.
 pub(super) fn after(
     user: &mut Child,
@@ -79,7 +83,7 @@ fn drain_requests(
     if ipc.socket().set_nonblocking(true).is_err() {
         return;
     }
-    loop {
+    for _ in 0..MOST_LAST_READS {
         while let Ok(Some(message)) = ipc.next(MAX_MONITOR_REQUEST) {
             match MonitorRequest::decode(&message) {
                 Ok(MonitorRequest::Transfer(transfer)) => sinks.usage_log.transfer(&transfer, sinks.control),
@@ -135,7 +139,7 @@ fn begin_resumable(
     Ok(None)
 }
 
-fn serve_user(
+pub(super) fn serve_user(
     ipc: &mut MonitorSocket,
     monitor: &mut Monitor,
     signals: &mut Signals,
@@ -207,9 +211,17 @@ fn serve_user(
         answer(ipc, signature, address)?;
     }
     match wait(ipc, signals, None, Some(shared_sockets))? {
-        WaitEnd::Message => return Ok(ipc.read()?),
+        WaitEnd::Requests { own, shared } => {
+            if own {
+                ipc.read()?;
+            }
+            // A session process that sends without end keeps no other request waiting: it could not be ended.
+            if !shared {
+                return Ok(());
+            }
+        }
         WaitEnd::Signal => return Err(Stop::Signal),
-        WaitEnd::SharedSockets | WaitEnd::TooLate => {}
+        WaitEnd::TooLate => {}
     }
     shared_sockets.serve(monitor, sinks.control, address.known).map_err(|over| match over {
         EndReason::Refused => Stop::Refused,

@@ -13,9 +13,11 @@ use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
 /// The event that ended a wait.
 pub(super) enum WaitEnd {
-    Message,
-    /// A request of another process than the connection's own.
-    SharedSockets,
+    /// A message of the connection's own process, or a request of another one, or both.
+    Requests {
+        own: bool,
+        shared: bool,
+    },
     Signal,
     TooLate,
 }
@@ -50,11 +52,10 @@ pub(super) fn wait(
         if ready.get(1) == Some(&true) && signals.take()?.is_some() {
             return Ok(WaitEnd::Signal);
         }
-        if ready.first() == Some(&true) {
-            return Ok(WaitEnd::Message);
-        }
-        if ready.iter().skip(2).any(|ready| *ready) {
-            return Ok(WaitEnd::SharedSockets);
+        let own = ready.first() == Some(&true);
+        let shared = ready.iter().skip(2).any(|ready| *ready);
+        if own || shared {
+            return Ok(WaitEnd::Requests { own, shared });
         }
     }
 }

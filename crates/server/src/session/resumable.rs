@@ -26,6 +26,10 @@ use reported_state::ReportedState;
 /// Largest number of connections accepted in one turn.
 const MOST_AT_ONCE: usize = 256;
 
+/// Largest number of reads after the user session process has ended: more than the socket's buffer holds. A
+/// process of the user may hold the other end, and send without end.
+const MOST_LAST_READS: usize = 1024;
+
 /// A session that may be resumed over another connection. See the module documentation.
 pub(super) struct Resumable {
     secret: ServerSecret,
@@ -237,7 +241,10 @@ impl Resumable {
 
     /// Reads what the user session process, which has ended, reported last.
     pub(super) fn hear_last(&mut self, monitor: &mut Monitor, control: &mut impl Write) {
-        while self.user.as_ref().is_some_and(|user| is_ready(user.socket())) {
+        for _ in 0..MOST_LAST_READS {
+            if !self.user.as_ref().is_some_and(|user| is_ready(user.socket())) {
+                return;
+            }
             if self.hear_user(monitor, control).is_err() {
                 self.user = None;
             }
