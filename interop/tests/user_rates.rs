@@ -147,7 +147,8 @@ fn other_users_do_not_share_the_rates() {
     slow.wait().unwrap();
 }
 
-/// What forwarded connections carry counts, in both directions, and the pauses are not taken for a dead client.
+/// What forwarded connections carry counts, in both directions, and the pauses are not taken for a dead
+/// client.
 ///
 /// Covers: sshd_config PerUserReceiveRate; sshd_config PerUserSendRate; sshd_config ClientAliveInterval
 #[test]

@@ -48,8 +48,8 @@ impl Value for BufferSize {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BitRate(pub Option<u64>);
 
-/// Lowest rate of a keyword, bits/s. Below it, one packet takes longer than either end waits for an answer, so
-/// that logins fail without a word about the reason.
+/// Lowest rate of a keyword, bits/s. Below it, one packet takes longer than either end waits for an answer,
+/// and logins fail without a word about the reason.
 const LEAST_RATE: u64 = 8000;
 
 /// Units, largest first.
