@@ -68,7 +68,8 @@ impl MonitorSocket {
         }
     }
 
-    /// Like [`receive`](Self::receive), but only until `deadline`.
+    /// Like [`receive`](Self::receive), but only until `deadline`, and without reading beyond the message: a
+    /// byte that carries a descriptor may follow.
     pub(crate) fn receive_until(
         &mut self,
         deadline: Option<Instant>,
@@ -84,7 +85,7 @@ impl MonitorSocket {
             });
             match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], timeout.as_ref()) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::TimedOut).into()),
-                Ok(_) => self.read()?,
+                Ok(_) => self.read_at_most(self.missing())?,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(io::Error::from(error).into()),
             }
@@ -105,11 +106,22 @@ impl MonitorSocket {
         Ok(answer.to_vec())
     }
 
+    /// Returns the number of bytes that are missing to the next message, as far as its length is known.
+    fn missing(&self) -> usize {
+        let length = self.inbox.first_chunk::<4>().map_or(0, |length| u32::from_be_bytes(*length) as usize);
+        (length + 4).saturating_sub(self.inbox.len())
+    }
+
     /// Reads once, blocking until bytes arrive. The monitor calls it after poll has reported bytes, so that a
     /// sender that stops in the middle of a message does not block it.
     pub(crate) fn read(&mut self) -> Result<(), MonitorSocketError> {
+        self.read_at_most(usize::MAX)
+    }
+
+    fn read_at_most(&mut self, most: usize) -> Result<(), MonitorSocketError> {
         let mut buffer = [0; 16 * 1024];
-        match self.socket.read(&mut buffer[..]) {
+        let (space, _) = buffer.split_at_mut(most.min(16 * 1024));
+        match self.socket.read(space) {
             Ok(0) => Err(MonitorSocketError::Closed),
             Ok(n) => {
                 if self.inbox.capacity() - self.inbox.len() < n {

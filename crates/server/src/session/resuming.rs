@@ -186,9 +186,7 @@ impl Resuming {
     }
 
     fn obey(&mut self, shared: &Shared, cx: &mut ControlCx<'_>) -> Result<(), MonitorSocketError> {
-        let socket = terminal::receive(&self.monitor)?;
-        let message = self.monitor.receive_until(Instant::now().checked_add(TIMEOUT))?;
-        match (ToUser::decode(&message)?, socket) {
+        match next_order(&mut self.monitor)? {
             (ToUser::LetGo, _) => {
                 // Reported before the count: the client's later messages concern the next connection.
                 self.report_heard(cx);
@@ -244,10 +242,47 @@ impl Resuming {
     }
 }
 
+/// Receives the monitor's next message, and its socket. More messages may be there: the monitor gives up an
+/// attempt that this process, when it is busy or stopped, does not answer, and serves the next one.
+fn next_order(monitor: &mut MonitorSocket) -> Result<(ToUser, Option<OwnedFd>), MonitorSocketError> {
+    let socket = terminal::receive(monitor)?;
+    let message = monitor.receive_until(Instant::now().checked_add(TIMEOUT))?;
+    Ok((ToUser::decode(&message)?, socket))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write as _;
+    use std::net::SocketAddr;
+    use std::os::unix::net::UnixStream;
+
     use lh_driver::{Keepalive, KeepaliveAction};
+
+    #[test]
+    fn queued_messages_of_the_monitor_are_read_one_by_one() {
+        let (theirs, ours) = UnixStream::pair().unwrap();
+        let (theirs, mut ours) = (MonitorSocket::new(theirs).unwrap(), MonitorSocket::new(ours).unwrap());
+        let here = SocketAddr::from(([127, 0, 0, 1], 7));
+        let moved = |received| {
+            let (session_id, state) = (b"id".to_vec(), Zeroizing::new(vec![7; 40_000]));
+            ToUser::Connection(Moved { received, peer: here, local: here, session_id, state })
+        };
+        for message in [ToUser::LetGo, moved(5), ToUser::LetGo, ToUser::LetGo, moved(9)] {
+            match message {
+                ToUser::LetGo => { theirs.socket() }.write_all(&[0]).unwrap(),
+                ToUser::Connection(_) => {
+                    lh_sys::pass::send_fd(theirs.socket(), theirs.socket().as_fd()).unwrap();
+                }
+            }
+            theirs.send(&message.encode()).unwrap();
+        }
+        for message in [ToUser::LetGo, moved(5), ToUser::LetGo, ToUser::LetGo, moved(9)] {
+            let has_socket = matches!(message, ToUser::Connection(_));
+            let (came, socket) = next_order(&mut ours).unwrap();
+            assert_eq!((came, socket.is_some()), (message, has_socket));
+        }
+    }
 
     /// Simulates silence; returns after how many seconds the path counts as broken.
     fn broken_after(lines: &str) -> Option<u64> {
