@@ -19,9 +19,10 @@ const QUESTION: &str = "keepalive@openssh.com";
 /// Wait for the answer after a change of the network; TCP repeats a lost packet within it.
 const ANSWER: Duration = Duration::from_millis(700);
 
-/// Wait for the answer after a suspicious silence. The TCP of a busy server acknowledges the request within
-/// it, and then the wait goes on; a lost request is repeated within it.
-const EARLY_ANSWER: Duration = Duration::from_millis(500);
+/// Wait for the answer after a suspicious silence, beside three round trips. The TCP of a busy server
+/// acknowledges the request within it, 200 ms later at most, and then the wait goes on. TCP repeats a lost
+/// request a round trip and 200 ms after it was sent, a lost answer two round trips and 200 ms after it.
+const EARLY_ANSWER: Duration = Duration::from_millis(300);
 
 /// Wait for the answer after a long silence: longer, because a busy server answers late.
 const QUIET_ANSWER: Duration = Duration::from_secs(1);
@@ -185,20 +186,21 @@ impl PathWatch {
             // The address may have been assigned again meanwhile.
             self.dead |= removed && self.ends.addresses.is_some_and(|(local, _)| !exists(local));
             self.patience.on_change();
-            self.ask(ANSWER, cx, now);
+            self.ask(|_| ANSWER, cx, now);
         }
         concerned || changes.iter().any(matters_to_attempts)
     }
 
-    /// Sends a request that the server should answer within `least`, or within some round trips if that is
-    /// longer.
-    fn ask(&mut self, least: Duration, cx: &mut ControlCx<'_>, now: Instant) {
+    /// Sends a request that the server should answer within `least` of the round trip, or within some round
+    /// trips if that is longer.
+    fn ask(&mut self, least: impl FnOnce(Duration) -> Duration, cx: &mut ControlCx<'_>, now: Instant) {
         if self.check.is_some() {
             return;
         }
         self.measure(cx);
         cx.global_request(QUESTION, true, b"");
-        let least = if self.ends.addresses.is_some() { least } else { INDIRECT_ANSWER };
+        let is_direct = self.ends.addresses.is_some();
+        let least = if is_direct { least(self.round_trip) } else { INDIRECT_ANSWER };
         let time = least.max(self.round_trip * 4);
         self.check = Some(Check {
             asked: now,
@@ -223,8 +225,8 @@ impl PathWatch {
         let moved = amounts(cx);
         let Some(check) = &mut self.check else {
             match self.quiet.poll(moved, || has_unacknowledged(cx), now) {
-                Some(Ask::Early) => self.ask(EARLY_ANSWER, cx, now),
-                Some(Ask::Late) => self.ask(QUIET_ANSWER, cx, now),
+                Some(Ask::Early) => self.ask(early_answer, cx, now),
+                Some(Ask::Late) => self.ask(|_| QUIET_ANSWER, cx, now),
                 None => {}
             }
             return PathState::Good;
@@ -321,6 +323,11 @@ fn covers(to: IpAddr, prefix: u8, address: IpAddr) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns the wait for the answer after a suspicious silence.
+fn early_answer(round_trip: Duration) -> Duration {
+    EARLY_ANSWER + round_trip * 3
 }
 
 /// Returns what has moved in the session.

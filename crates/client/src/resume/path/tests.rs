@@ -28,14 +28,14 @@ fn after_silence(has_delivered: bool, is_kept: bool, wait: Duration) -> PathStat
     let mut cx = driver.control();
     let now = Instant::now();
     assert_eq!(watch.check(&mut cx, now), PathState::Good);
-    watch.ask(ANSWER, &mut cx, now);
+    watch.ask(|_| ANSWER, &mut cx, now);
     assert_eq!(watch.check(&mut cx, now + INDIRECT_ANSWER), PathState::Silent);
     if is_kept {
         watch.forget();
     }
     watch.on_lost();
     watch.on_new_link(&cx, now);
-    watch.ask(ANSWER, &mut cx, now);
+    watch.ask(|_| ANSWER, &mut cx, now);
     watch.check(&mut cx, now + wait)
 }
 
@@ -102,4 +102,20 @@ fn behind_a_jump_host_every_new_way_out_is_suspicious() {
     assert_eq!(meaning(NetworkChange::Route { to: ip("0.0.0.0"), prefix: 0 }), Meaning::Suspicious);
     assert_eq!(meaning(NetworkChange::Route { to: ip("172.17.0.0"), prefix: 16 }), Meaning::Nothing);
     assert_eq!(meaning(NetworkChange::Link { index: 4, running: false }), Meaning::Suspicious);
+}
+
+#[test]
+fn an_early_answer_is_awaited_as_long_as_one_loss_takes() {
+    // Linux' shortest timeout of a retransmission, and its longest delay of an acknowledgement.
+    const TCP: Duration = Duration::from_millis(200);
+    for round_trip in [0, 1, 10, 50, 100, 200, 400].map(Duration::from_millis) {
+        let (lost_request, lost_answer) = (TCP + round_trip * 2, TCP + round_trip * 3);
+        let least = lost_request.max(lost_answer) + Duration::from_millis(100);
+        assert!(early_answer(round_trip) >= least, "{round_trip:?}");
+    }
+    // On a short path 300 ms are left for another connection, so that less than a second is lost.
+    for round_trip in [0, 1, 10, 30].map(Duration::from_millis) {
+        let found = Duration::from_millis(300) + early_answer(round_trip);
+        assert!(found <= Duration::from_millis(700) + round_trip * 2, "{round_trip:?}");
+    }
 }
