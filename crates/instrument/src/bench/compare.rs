@@ -74,6 +74,7 @@ mod tests {
             server: String::new(),
             time: String::new(),
             seconds: 1.0,
+            limit: None,
             rounds: 3,
             rows,
             missing: Vec::new(),

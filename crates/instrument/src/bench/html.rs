@@ -160,13 +160,12 @@ fn verdicts(runs: &[Run<'_>], out: &mut String) {
     for (index, run) in runs.iter().enumerate() {
         let _ = writeln!(
             out,
-            "<h2>{}</h2>\n<p>{}, {}, {} in {:.0}\u{a0}s. Medians, ± half the spread; ~ marks figures from which \
+            "<h2>{}</h2>\n<p>{}, {}, {}. Medians, ± half the spread; ~ marks figures from which \
              nothing follows.</p>\n<ul>",
             escape(&title(runs, index)),
             escape(&run.results.server),
             escape(&run.results.time),
-            run.results.rounds_in_words(),
-            run.results.seconds
+            run.results.extent_in_words().replace(" s", "\u{a0}s")
         );
         for conclusion in conclusions(&run.results.rows) {
             let _ = writeln!(out, "<li>{}</li>", escape(&conclusion).replace(" %", "\u{a0}%"));

@@ -170,6 +170,7 @@ mod tests {
                 server: String::new(),
                 time: String::new(),
                 seconds: 1.0,
+                limit: None,
                 rounds: 1,
                 rows,
                 missing: Vec::new(),

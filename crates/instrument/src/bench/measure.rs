@@ -16,7 +16,7 @@ use super::offer::Offer;
 use super::prepare::{
     Scratch, acceptor, directory_over_sftp, far_end, jump_host_plan, keep_small_files, refusal_of_commands,
 };
-use super::results::{Plan, Results};
+use super::results::{Plan, Results, TimeLimit};
 use super::row::{LEAST_VALUES, Rows};
 use super::run::{LOGIN_ENDS, LOGINS_TIME, Run, SEAL};
 use super::schedule::Schedule;
@@ -260,6 +260,7 @@ fn measure(
         server,
         time: String::new(),
         seconds: 0.0,
+        limit: Some(TimeLimit::of(plan)),
         rounds: counted,
         rows: run.rows,
         missing: run.missing,

@@ -30,6 +30,21 @@ pub struct Plan {
     pub remote_directory: String,
 }
 
+/// The time that a run had.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct TimeLimit {
+    pub(crate) seconds: f64,
+    /// A run of `--quick`, which is about fewer algorithms.
+    pub(crate) is_quick: bool,
+}
+
+impl TimeLimit {
+    /// The limit of this plan.
+    pub(super) const fn of(plan: &Plan) -> Self {
+        Self { seconds: plan.time.as_secs_f64(), is_quick: plan.quick }
+    }
+}
+
 /// The results of a run.
 #[derive(Debug)]
 pub struct Results {
@@ -37,6 +52,8 @@ pub struct Results {
     pub(crate) server: String,
     pub(crate) time: String,
     pub(crate) seconds: f64,
+    /// `None` in the results of versions that did not record it.
+    pub(crate) limit: Option<TimeLimit>,
     pub(crate) rounds: usize,
     pub(crate) rows: Rows,
     pub(crate) missing: Vec<String>,
@@ -50,11 +67,21 @@ impl Results {
     }
 
     /// Number of rounds, for people.
-    pub(super) fn rounds_in_words(&self) -> String {
+    fn rounds_in_words(&self) -> String {
         match self.rounds {
             0 => "less than a round".to_owned(),
             1 => "1 round".to_owned(),
             more => format!("{more} rounds"),
+        }
+    }
+
+    /// Rounds and time of the run, and the time that it had, for people.
+    pub(super) fn extent_in_words(&self) -> String {
+        let taken = format!("{} in {:.0} s", self.rounds_in_words(), self.seconds);
+        match self.limit {
+            Some(TimeLimit { seconds, is_quick: true }) => format!("{taken} (--quick: {seconds:.0} s)"),
+            Some(TimeLimit { seconds, is_quick: false }) => format!("{taken} of {seconds:.0} s"),
+            None => taken,
         }
     }
 
@@ -73,6 +100,8 @@ impl Results {
             "cores": std::thread::available_parallelism().map_or(1, usize::from),
             "time": self.time,
             "seconds": self.seconds,
+            "quick": self.limit.map(|limit| limit.is_quick),
+            "time_limit_seconds": self.limit.map(|limit| limit.seconds),
             "rounds": self.rounds,
             "rows": self.rows.0.iter().map(Row::json).collect::<Vec<_>>(),
             "comparisons": conclude::contests(&self.rows).iter().map(conclude::Contest::json).collect::<Vec<_>>(),
@@ -106,10 +135,51 @@ impl Results {
             server: text("server"),
             time: text("time"),
             seconds: value.get("seconds").and_then(Value::as_f64).unwrap_or(0.0),
+            limit: value.get("time_limit_seconds").and_then(Value::as_f64).and_then(|seconds| {
+                Some(TimeLimit { seconds, is_quick: value.get("quick").and_then(Value::as_bool)? })
+            }),
             rounds: value.get("rounds").and_then(Value::as_u64).unwrap_or(0) as usize,
             rows,
             missing: missing.iter().filter_map(Value::as_str).map(one_line).collect(),
             leftover: value.get("leftover").and_then(Value::as_str).map(one_line),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results(limit: Option<TimeLimit>) -> Results {
+        Results {
+            host: "h".to_owned(),
+            server: String::new(),
+            time: String::new(),
+            seconds: 18.6,
+            limit,
+            rounds: 3,
+            rows: Rows(Vec::new()),
+            missing: Vec::new(),
+            leftover: None,
+        }
+    }
+
+    #[test]
+    fn time_of_a_run_is_kept_with_its_results() {
+        let quick = TimeLimit { seconds: 20.0, is_quick: true };
+        let value = results(Some(quick)).json();
+        assert_eq!((&value["quick"], &value["time_limit_seconds"]), (&json!(true), &json!(20.0)));
+        assert_eq!(Results::from_json(&value).unwrap().limit, Some(quick));
+        let words = |limit| results(limit).extent_in_words();
+        assert_eq!(words(Some(quick)), "3 rounds in 19 s (--quick: 20 s)");
+        assert_eq!(words(Some(TimeLimit { seconds: 600.0, is_quick: false })), "3 rounds in 19 s of 600 s");
+        for page in [super::super::page(&[results(Some(quick))]), super::super::text(&results(Some(quick)))] {
+            assert!(page.contains("--quick: 20"), "{page}");
+        }
+        // Versions before did not record it.
+        let value = results(None).json();
+        assert_eq!(value["quick"], Value::Null);
+        assert_eq!(Results::from_json(&value).unwrap().limit, None);
+        assert_eq!(words(None), "3 rounds in 19 s");
     }
 }

@@ -10,11 +10,10 @@ pub fn text(results: &Results) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "longhaul bench: {} ({}), {} in {:.0} s; medians, ± half the spread\n",
+        "longhaul bench: {} ({}), {}; medians, ± half the spread\n",
         results.host,
         results.server,
-        results.rounds_in_words(),
-        results.seconds
+        results.extent_in_words()
     );
     for table in results.rows.tables() {
         let (names, columns) = results.rows.names(table);
