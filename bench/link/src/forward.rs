@@ -201,7 +201,7 @@ impl<'a> Direction<'a> {
         if fit == all && lost.is_none() {
             let wire = layout.wire_len(0, all);
             let due = self.link.transmit(now, wire);
-            let is_overtaken = self.link.is_overtaken(all);
+            let is_overtaken = self.link.next_overtaken(all);
             match self.ring.reserve().filter(|_| is_overtaken).and_then(|slot| slot.get(..len)) {
                 Some(packet) => self.overtaken.push_back((due + LATER.as_nanos() as u64, packet.to_vec())),
                 None => self.ring.commit(len, due),

@@ -136,8 +136,8 @@ impl Link {
         self.loss.next_lost(count)
     }
 
-    /// True if one of the next `count` transmitted segments is to be overtaken.
-    pub fn is_overtaken(&mut self, count: u64) -> bool {
+    /// Draws the fate of the next `count` transmitted segments; true if one of them is to be overtaken.
+    pub fn next_overtaken(&mut self, count: u64) -> bool {
         let mut left = count;
         let mut is_overtaken = false;
         while let Some(at) = self.reorder.next_lost(left) {

@@ -178,7 +178,7 @@ impl Run<'_> {
             Direction::Down => ("down", "client CPU down", "server CPU down"),
         };
         let rate = flow.rate;
-        if !self.has_moved(&suite.name(), direction, rate) {
+        if !self.check_moved(&suite.name(), direction, rate) {
             return Ok(());
         }
         self.add(PIPE_TABLE, &suite.name(), up, Unit::BytesPerSecond, rate);
@@ -210,7 +210,7 @@ impl Run<'_> {
 
     /// Returns whether a round of a transfer has a figure; notes it otherwise. A busy end may be late once:
     /// the next round tries again.
-    fn has_moved(&mut self, what: &str, direction: Direction, rate: f64) -> bool {
+    fn check_moved(&mut self, what: &str, direction: Direction, rate: f64) -> bool {
         if rate <= 0.0 {
             self.miss(&broken(what, direction, NOTHING_MOVED).to_string());
         }
@@ -231,7 +231,7 @@ impl Run<'_> {
             self.remotes.remove(&NONE.name());
             return Err(broken("SSH without encryption,", direction, failure));
         }
-        if !self.has_moved("SSH without encryption,", direction, flow.rate) {
+        if !self.check_moved("SSH without encryption,", direction, flow.rate) {
             return Ok(());
         }
         self.add("ceilings", "SSH without encryption", direction.column(), Unit::BytesPerSecond, flow.rate);
