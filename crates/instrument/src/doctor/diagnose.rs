@@ -8,13 +8,13 @@ use super::idle_session;
 use super::jitter;
 use super::judged::JudgedDirection;
 use super::jump;
-use super::logins;
+use super::logins::JudgedLogins;
 use super::marks;
 use super::master;
 use super::memory;
 use super::neighbours;
 use super::packets;
-use super::refusals;
+use super::refusals::JudgedRefusals;
 use super::sftp_rates;
 use super::small_loss;
 use super::throughput;
@@ -23,7 +23,8 @@ use crate::flow::Direction;
 
 /// All causes, first cause first.
 pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
-    let no_login = || no_login(facts).map(|found| refusals::first(facts).unwrap_or(found));
+    let refusals = JudgedRefusals::of(facts);
+    let no_login = || no_login(&facts.logins, &facts.path).map(|found| refusals.first().unwrap_or(found));
     let swallowed = || swallowed(&facts.path, &facts.logins);
     if let Some(finding) = black_hole(&facts.path).or_else(swallowed).or_else(no_login) {
         // Without a login, what gets lost comes first.
@@ -31,7 +32,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         return small.into_iter().chain([finding]).collect();
     }
     let mut found = Vec::new();
-    refusals::judge(facts, &mut found);
+    refusals.judge(&mut found);
     let of_small = small_loss::judge(&facts.path, &facts.throughput);
     let stalled = breaks::stalled(&facts.throughput).filter(|_| of_small.is_none());
     found.extend(of_small);
@@ -70,16 +71,18 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
             master::judge(master, &facts.run.host, &mut found);
         }
         waits::disks(&facts.disks, &facts.throughput, &mut found);
-        sftp_rates::judge(facts, &mut found);
+        if let Some(file) = facts.sftp.file {
+            sftp_rates::judge(file, &facts.throughput, &facts.disks, facts.round_trip(), &mut found);
+        }
         let compressed = facts.other_settings.compressed;
         found.extend(compressed.and_then(|with| waits::compression(with, &facts.throughput)));
         memory::judge(&facts.systems, &facts.throughput, &mut found);
         jitter::judge(&facts.path, &facts.throughput, &mut found);
     }
-    let is_known = found.iter().any(|found| found.cause == "memory_limit") || refusals::explains_break(facts);
+    let is_known = found.iter().any(|found| found.cause == "memory_limit") || refusals.explains_break();
     found.extend(breaks::broken_off(&facts.throughput, &facts.systems).filter(|_| !is_known));
     waits::full_disks(&facts.disks, &mut found);
-    logins::logins(facts, &mut found);
+    JudgedLogins::of(facts).judge(&mut found);
     let (shell, round_trip) = (facts.shell.as_ref(), facts.round_trip());
     if let Some(shell) = shell {
         waits::shell(shell, &facts.logins, round_trip, &mut found);
@@ -154,9 +157,9 @@ fn swallowed(path: &PathAtRest, logins: &Logins) -> Option<Finding> {
     })
 }
 
-fn no_login(facts: &Facts) -> Option<Finding> {
-    let why = facts.logins.failure.as_ref()?;
-    if let Some(socket) = &facts.logins.silent_agent {
+fn no_login(logins: &Logins, path: &PathAtRest) -> Option<Finding> {
+    let why = logins.failure.as_ref()?;
+    if let Some(socket) = &logins.silent_agent {
         return Some(Finding {
             cause: "agent",
             title: "This machine's authentication agent does not answer: logins wait for it.".to_owned(),
@@ -187,7 +190,7 @@ fn no_login(facts: &Facts) -> Option<Finding> {
     }
     Some(Finding {
         cause: "no_login",
-        title: if facts.path.is_proxied {
+        title: if path.is_proxied {
             "No login was completed through the jump host or proxy command.".to_owned()
         } else {
             "The server greets, but no login was completed.".to_owned()

@@ -8,7 +8,7 @@ use super::facts::{CLOSED, Facts, Logins, RunSettings};
 use super::instruments::{Instruments, Login, PLAIN, Place, TOGETHER, Transfer, one_flow, prepared_flow};
 use super::jitter;
 use super::jump;
-use super::logins;
+use super::logins::{self, JudgedLogins};
 use super::losses::{self, LEAST_RESENT, losses_may_limit};
 use super::marks::{self, Prepared};
 use super::master;
@@ -150,8 +150,9 @@ fn at_rest<I: Instruments>(
     instruments.begin_idle();
     // A third login tells a hiccup from a habit, if there is time.
     let mut suspicious = Vec::new();
-    logins::logins(facts, &mut suspicious);
-    let is_in_doubt = !suspicious.is_empty() || logins::may_lose_first_packets(facts);
+    let judged = JudgedLogins::of(facts);
+    judged.judge(&mut suspicious);
+    let is_in_doubt = !suspicious.is_empty() || judged.may_lose_first_packets();
     if is_in_doubt && facts.logins.seconds() < LONG_LOGINS {
         instruments.begin_step("a third login");
         let mut third = instruments.prepare(Place::Server, &PLAIN, true);

@@ -1,9 +1,10 @@
 //! Stages of the login that are slow, and what makes them slow.
 
 use super::delays::{self, NOTICEABLE, SLOW};
-use super::facts::{Facts, Logins};
+use super::facts::{Facts, Logins, Negotiated};
 use super::finding::{Finding, weight_of_time};
 use super::home;
+use crate::probe::Reached;
 use crate::stage::Stage;
 use crate::stats::{lowest, median, size, time};
 
@@ -12,22 +13,242 @@ const LEAST_LOGINS: usize = 2;
 /// How many times longer than the usual stage a short delay must be: a busy machine delays all of them.
 const ABOVE_OTHERS: f64 = 3.0;
 
-/// Stages of the login that are slow in every login.
-pub(super) fn logins(facts: &Facts, out: &mut Vec<Finding>) {
-    if facts.logins.timed.len() < LEAST_LOGINS {
-        return;
+/// Logins under judgement, with what is known of their path and their server.
+pub(super) struct JudgedLogins<'a> {
+    logins: &'a Logins,
+    /// TCP connection of the probe.
+    reached: Option<&'a Reached>,
+    /// Round trip of the path without load, seconds.
+    round_trip: f64,
+    negotiated: &'a Negotiated,
+}
+
+impl<'a> JudgedLogins<'a> {
+    /// Takes from the facts what the logins are judged by.
+    pub(super) fn of(facts: &'a Facts) -> Self {
+        Self {
+            logins: &facts.logins,
+            reached: facts.path.reached.as_ref(),
+            round_trip: facts.round_trip(),
+            negotiated: &facts.negotiated,
+        }
     }
-    let (timed, round_trip) = (&facts.logins, facts.round_trip());
-    let of_keys = offered_keys(timed, round_trip);
-    out.extend(of_keys.as_ref().map(|(_, found)| found.clone()));
-    let of_keys = of_keys.map_or(0.0, |(seconds, _)| seconds);
-    out.extend(signing(timed, round_trip));
-    let mut slow = slow_stages(facts, of_keys);
-    if let Some((found, explained)) = name_service(timed, &slow) {
-        out.push(found);
-        slow.retain(|stage| !explained.contains(&stage.stage));
+
+    /// Finds the stages of the login that are slow in every login.
+    pub(super) fn judge(&self, out: &mut Vec<Finding>) {
+        if self.logins.timed.len() < LEAST_LOGINS {
+            return;
+        }
+        let of_keys = offered_keys(self.logins, self.round_trip);
+        out.extend(of_keys.as_ref().map(|(_, found)| found.clone()));
+        let of_keys = of_keys.map_or(0.0, |(seconds, _)| seconds);
+        out.extend(signing(self.logins, self.round_trip));
+        let mut slow = self.slow_stages(of_keys);
+        if let Some((found, explained)) = name_service(self.logins, &slow) {
+            out.push(found);
+            slow.retain(|stage| !explained.contains(&stage.stage));
+        }
+        out.extend(slow.iter().map(|slow| self.slow_stage(slow)));
     }
-    out.extend(slow.iter().map(|slow| slow_stage(facts, slow)));
+
+    /// The slow stages, less the time that wrong keys and signatures cost.
+    fn slow_stages(&self, of_keys: f64) -> Vec<Slow> {
+        let (logins, round_trip) = (self.logins, self.round_trip);
+        let slow = |stage: Stage| {
+            let took = logins.stage(stage)?;
+            let other = if stage == Stage::Credential { of_keys } else { 0.0 };
+            let of_agent = if Some(stage) == signing_stage(logins) { logins.agent_signing } else { None };
+            let other = other + of_agent.unwrap_or(0.0);
+            let needed = stage.round_trips() * round_trip + other;
+            let is_slow = |(each, seconds): &(Stage, f64)| *each == stage && *seconds > SLOW + needed;
+            let quick = logins.timed.iter().filter(|login| !login.iter().any(is_slow)).count();
+            let is_habit = quick <= usize::from(stage == Stage::Connect && self.loses_first_packets(needed));
+            let excess =
+                if is_habit { took - needed } else { short_delay(logins, round_trip, stage, other)? };
+            (!home::explains_stage(logins, stage, excess)).then_some(Slow { stage, took, excess })
+        };
+        STAGES.into_iter().filter_map(slow).collect()
+    }
+
+    /// Returns whether at least three of four connections needed much longer than this, seconds, for TCP's
+    /// handshake: a first packet gets lost by chance, so one connection may be quick.
+    fn loses_first_packets(&self, needed: f64) -> bool {
+        let is_probe_slow = self.reached.is_some_and(|reached| reached.connect > SLOW + needed);
+        is_probe_slow && self.logins.timed.len() > LEAST_LOGINS
+    }
+
+    /// Returns whether one more login may tell whether first packets get lost: those of the probe and of
+    /// exactly one of two logins needed long for TCP's handshake.
+    pub(super) fn may_lose_first_packets(&self) -> bool {
+        let is_slow = |seconds: f64| seconds > SLOW + Stage::Connect.round_trips() * self.round_trip;
+        let is_probe_slow = self.reached.is_some_and(|reached| is_slow(reached.connect));
+        let is_connect_slow = |(stage, seconds): &(Stage, f64)| *stage == Stage::Connect && is_slow(*seconds);
+        let slow = self.logins.timed.iter().filter(|login| login.iter().any(is_connect_slow)).count();
+        is_probe_slow && self.logins.timed.len() == LEAST_LOGINS && slow == 1
+    }
+
+    /// Returns the known cause of most of a stage's time.
+    fn known_cause(&self, stage: Stage, excess: f64) -> Option<Known> {
+        let explains = |seconds: &f64| *seconds > 0.5 * excess;
+        if stage == Stage::Connect
+            && let Some((address, seconds)) =
+                self.reached.and_then(|reached| reached.tried.iter().find(|(_, seconds)| explains(seconds)))
+        {
+            let family = if address.is_ipv6() { "inet" } else { "inet6" };
+            return Some(Known {
+                cause: "connect",
+                title: format!(
+                    "The address {address} of the host does not answer: connections wait {} for it before they try the next.",
+                    time(excess)
+                ),
+                evidence: format!("a connection to {address} was given up after {}", time(*seconds)),
+                change: vec![
+                    format!(
+                        "AddressFamily {family} in ssh_config, or have the host's name lose that address (DNS, hosts)"
+                    ),
+                    "or HappyEyes yes: lhssh then tries the next address after a quarter of a second"
+                        .to_owned(),
+                ],
+            });
+        }
+        let keys = self
+            .logins
+            .home
+            .as_ref()
+            .and_then(|home| home.keys_bytes)
+            .filter(|bytes| *bytes >= MANY_KEYS_BYTES);
+        let reads_keys = matches!(stage, Stage::Credential | Stage::Approval);
+        keys.filter(|_| reads_keys).map(|bytes| Known {
+            cause: "authorized_keys",
+            title: format!(
+                "The server searches {} of authorized keys for the right one: {}.",
+                size(bytes),
+                time(excess)
+            ),
+            evidence: format!("~/.ssh/authorized_keys there has {}", size(bytes)),
+            change: vec![
+                "at the server: take out the keys that no one uses, or give each user a file (AuthorizedKeysFile with %u)"
+                    .to_owned(),
+                "or AuthorizedKeysCommand with the key (%k) as its argument, which looks it up".to_owned(),
+            ],
+        })
+    }
+
+    fn slow_stage(&self, slow: &Slow) -> Finding {
+        let &Slow { stage, excess, .. } = slow;
+        let mut evidence = vec![took(self.logins, slow)];
+        if let Some(known) = self.known_cause(stage, excess) {
+            let Known { cause, title, evidence: more, change } = known;
+            evidence.push(more);
+            let (gain, weight) = (format!("logins {} faster", time(excess)), weight_of_time(excess));
+            return Finding { cause, title, evidence, gain, change, weight };
+        }
+        let (cause, title, change): (_, _, &[&str]) = match stage {
+            Stage::Configuration => (
+                "configuration",
+                "This machine needs long to read its configuration of SSH",
+                &["time lhssh -G HOST, and look in ssh_config for Match exec and CanonicalizeHostname"],
+            ),
+            Stage::Proxy => (
+                "proxy_start",
+                "The jump host or proxy command needs long before the server's greeting arrives",
+                &[
+                    "measure the jump host by itself: longhaul doctor JUMPHOST",
+                    "or the program of ProxyCommand: time PROGRAM ARGUMENTS </dev/null",
+                ],
+            ),
+            Stage::Resolve => (
+                "resolve",
+                "This machine needs long to resolve the host's name",
+                &["mend /etc/resolv.conf here, or set Hostname to the address in ssh_config"],
+            ),
+            Stage::Connect => (
+                "connect",
+                "TCP's handshake takes much longer than a round trip",
+                &[
+                    "look for a lost first packet (firewall, full listen queue: nstat -az TcpExtListenDrops at the server)",
+                    "AddressFamily inet in ssh_config, if IPv6 leads nowhere",
+                ],
+            ),
+            Stage::HostKey => (
+                "host_key",
+                "This machine needs long to look up the server's key (known_hosts)",
+                &[
+                    "ls -l ~/.ssh/known_hosts /etc/ssh/ssh_known_hosts: take out what is not needed any more (ssh-keygen -R)",
+                    "or look in ssh_config for KnownHostsCommand and VerifyHostKeyDNS",
+                ],
+            ),
+            Stage::Agent => (
+                "agent",
+                "This machine's authentication agent is slow to list its keys",
+                &[
+                    "time ssh-add -l: SSH_AUTH_SOCK or IdentityAgent may lead to another machine (agent forwarding) or to a token",
+                    "or IdentityAgent none and IdentityFile with the right key, under Host in ssh_config here",
+                ],
+            ),
+            Stage::Kerberos => (
+                "kerberos",
+                "A login by Kerberos is tried first",
+                &[
+                    "GSSAPIAuthentication no in ssh_config here, where no one logs in with tickets",
+                    "or mend what is slow: kinit, and the names of the KDC in /etc/krb5.conf here and at the server",
+                ],
+            ),
+            Stage::Greeting => (
+                "greeting",
+                "The server needs long to greet",
+                &[
+                    "at the server: look at its load, MaxStartups, inetd or TCP wrappers (hosts.allow with names)",
+                ],
+            ),
+            Stage::KeyExchange => (
+                "key_exchange",
+                "The key exchange takes long",
+                &[
+                    "KexAlgorithms mlkem768x25519-sha256,curve25519-sha256 in ssh_config: large Diffie-Hellman groups cost most",
+                    "or a large RSA host key, with which the server signs: ssh-keyscan HOST | ssh-keygen -lf - shows its size; \
+                     ssh-keygen -t ed25519 makes another one for HostKey in sshd_config",
+                ],
+            ),
+            Stage::User => (
+                "user_lookup",
+                "The server needs long before it answers about the user",
+                &["at the server: time id USER (name service, LDAP), UseDNS no, GSSAPIAuthentication no"],
+            ),
+            // It opens PAM's session before it accepts the login.
+            Stage::Credential | Stage::Approval if self.negotiated.server_is_longhaul() => (
+                "login_approval",
+                "The server needs long to approve the login (AuthorizedKeysCommand, PAM's auth, account and session modules)",
+                &[
+                    "at the server: the auth, account and session lines of /etc/pam.d/sshd, or what PAMServiceName names (pam_exec, pam_sss, pam_systemd, pam_mount), AuthorizedKeysCommand, AllowGroups with a slow name service",
+                    "IdentitiesOnly yes with the right IdentityFile here: each wrong key costs an answer",
+                ],
+            ),
+            Stage::Credential | Stage::Approval => (
+                "login_approval",
+                "The server needs long to approve the login (AuthorizedKeysCommand, PAM's auth and account modules)",
+                &[
+                    "at the server: the auth and account lines of /etc/pam.d/sshd (pam_exec, pam_sss, pam_access), AuthorizedKeysCommand, AllowGroups with a slow name service",
+                    "IdentitiesOnly yes with the right IdentityFile here: each wrong key costs an answer",
+                ],
+            ),
+            Stage::Session | Stage::Command => (
+                "session_opening",
+                "The server needs long to open a session (PAM's session modules)",
+                &[
+                    "at the server: the session lines of /etc/pam.d/sshd (pam_exec, pam_systemd, pam_motd, pam_mount)",
+                ],
+            ),
+        };
+        Finding {
+            cause,
+            title: format!("{title}: {}.", time(excess)),
+            evidence,
+            gain: format!("logins {} faster", time(excess)),
+            change: change.iter().map(|text| (*text).to_owned()).collect(),
+            weight: weight_of_time(excess),
+        }
+    }
 }
 
 /// The stages of a login, in their order.
@@ -64,24 +285,6 @@ struct Slow {
     stage: Stage,
     took: f64,
     excess: f64,
-}
-
-/// The slow stages, less the time that wrong keys and signatures cost.
-fn slow_stages(facts: &Facts, of_keys: f64) -> Vec<Slow> {
-    let (logins, round_trip) = (&facts.logins, facts.round_trip());
-    let slow = |stage: Stage| {
-        let took = logins.stage(stage)?;
-        let other = if stage == Stage::Credential { of_keys } else { 0.0 };
-        let of_agent = if Some(stage) == signing_stage(logins) { logins.agent_signing } else { None };
-        let other = other + of_agent.unwrap_or(0.0);
-        let needed = stage.round_trips() * round_trip + other;
-        let is_slow = |(each, seconds): &(Stage, f64)| *each == stage && *seconds > SLOW + needed;
-        let quick = logins.timed.iter().filter(|login| !login.iter().any(is_slow)).count();
-        let is_habit = quick <= usize::from(stage == Stage::Connect && loses_first_packets(facts, needed));
-        let excess = if is_habit { took - needed } else { short_delay(logins, round_trip, stage, other)? };
-        (!home::explains_stage(logins, stage, excess)).then_some(Slow { stage, took, excess })
-    };
-    STAGES.into_iter().filter_map(slow).collect()
 }
 
 /// Seconds of a stage in each login beyond its round trips and `other`.
@@ -149,23 +352,6 @@ fn signing(logins: &Logins, round_trip: f64) -> Option<Finding> {
         ],
         weight: weight_of_time(took),
     })
-}
-
-/// Returns whether at least three of four connections needed much longer than this, seconds, for TCP's
-/// handshake: a first packet gets lost by chance, so one connection may be quick.
-fn loses_first_packets(facts: &Facts, needed: f64) -> bool {
-    let is_probe_slow = facts.path.reached.as_ref().is_some_and(|reached| reached.connect > SLOW + needed);
-    is_probe_slow && facts.logins.timed.len() > LEAST_LOGINS
-}
-
-/// Returns whether one more login may tell whether first packets get lost: those of the probe and of exactly
-/// one of two logins needed long for TCP's handshake.
-pub(super) fn may_lose_first_packets(facts: &Facts) -> bool {
-    let is_slow = |seconds: f64| seconds > SLOW + Stage::Connect.round_trips() * facts.round_trip();
-    let is_probe_slow = facts.path.reached.as_ref().is_some_and(|reached| is_slow(reached.connect));
-    let is_connect_slow = |(stage, seconds): &(Stage, f64)| *stage == Stage::Connect && is_slow(*seconds);
-    let slow = facts.logins.timed.iter().filter(|login| login.iter().any(is_connect_slow)).count();
-    is_probe_slow && facts.logins.timed.len() == LEAST_LOGINS && slow == 1
 }
 
 /// Stages in which a server asks its name services, where these need most of the stages' time.
@@ -271,162 +457,3 @@ struct Known {
 
 /// Bytes of a file of authorized keys that takes time to search.
 const MANY_KEYS_BYTES: f64 = 1e6;
-
-/// Returns the known cause of most of a stage's time.
-fn known_cause(facts: &Facts, stage: Stage, excess: f64) -> Option<Known> {
-    let explains = |seconds: &f64| *seconds > 0.5 * excess;
-    if stage == Stage::Connect
-        && let Some((address, seconds)) = facts
-            .path
-            .reached
-            .as_ref()
-            .and_then(|reached| reached.tried.iter().find(|(_, seconds)| explains(seconds)))
-    {
-        let family = if address.is_ipv6() { "inet" } else { "inet6" };
-        return Some(Known {
-            cause: "connect",
-            title: format!(
-                "The address {address} of the host does not answer: connections wait {} for it before they try the next.",
-                time(excess)
-            ),
-            evidence: format!("a connection to {address} was given up after {}", time(*seconds)),
-            change: vec![
-                format!(
-                    "AddressFamily {family} in ssh_config, or have the host's name lose that address (DNS, hosts)"
-                ),
-                "or HappyEyes yes: lhssh then tries the next address after a quarter of a second".to_owned(),
-            ],
-        });
-    }
-    let keys =
-        facts.logins.home.as_ref().and_then(|home| home.keys_bytes).filter(|bytes| *bytes >= MANY_KEYS_BYTES);
-    let reads_keys = matches!(stage, Stage::Credential | Stage::Approval);
-    keys.filter(|_| reads_keys).map(|bytes| Known {
-        cause: "authorized_keys",
-        title: format!(
-            "The server searches {} of authorized keys for the right one: {}.",
-            size(bytes),
-            time(excess)
-        ),
-        evidence: format!("~/.ssh/authorized_keys there has {}", size(bytes)),
-        change: vec![
-            "at the server: take out the keys that no one uses, or give each user a file (AuthorizedKeysFile with %u)"
-                .to_owned(),
-            "or AuthorizedKeysCommand with the key (%k) as its argument, which looks it up".to_owned(),
-        ],
-    })
-}
-
-fn slow_stage(facts: &Facts, slow: &Slow) -> Finding {
-    let &Slow { stage, excess, .. } = slow;
-    let mut evidence = vec![took(&facts.logins, slow)];
-    if let Some(known) = known_cause(facts, stage, excess) {
-        let Known { cause, title, evidence: more, change } = known;
-        evidence.push(more);
-        let (gain, weight) = (format!("logins {} faster", time(excess)), weight_of_time(excess));
-        return Finding { cause, title, evidence, gain, change, weight };
-    }
-    let (cause, title, change): (_, _, &[&str]) = match stage {
-        Stage::Configuration => (
-            "configuration",
-            "This machine needs long to read its configuration of SSH",
-            &["time lhssh -G HOST, and look in ssh_config for Match exec and CanonicalizeHostname"],
-        ),
-        Stage::Proxy => (
-            "proxy_start",
-            "The jump host or proxy command needs long before the server's greeting arrives",
-            &[
-                "measure the jump host by itself: longhaul doctor JUMPHOST",
-                "or the program of ProxyCommand: time PROGRAM ARGUMENTS </dev/null",
-            ],
-        ),
-        Stage::Resolve => (
-            "resolve",
-            "This machine needs long to resolve the host's name",
-            &["mend /etc/resolv.conf here, or set Hostname to the address in ssh_config"],
-        ),
-        Stage::Connect => (
-            "connect",
-            "TCP's handshake takes much longer than a round trip",
-            &[
-                "look for a lost first packet (firewall, full listen queue: nstat -az TcpExtListenDrops at the server)",
-                "AddressFamily inet in ssh_config, if IPv6 leads nowhere",
-            ],
-        ),
-        Stage::HostKey => (
-            "host_key",
-            "This machine needs long to look up the server's key (known_hosts)",
-            &[
-                "ls -l ~/.ssh/known_hosts /etc/ssh/ssh_known_hosts: take out what is not needed any more (ssh-keygen -R)",
-                "or look in ssh_config for KnownHostsCommand and VerifyHostKeyDNS",
-            ],
-        ),
-        Stage::Agent => (
-            "agent",
-            "This machine's authentication agent is slow to list its keys",
-            &[
-                "time ssh-add -l: SSH_AUTH_SOCK or IdentityAgent may lead to another machine (agent forwarding) or to a token",
-                "or IdentityAgent none and IdentityFile with the right key, under Host in ssh_config here",
-            ],
-        ),
-        Stage::Kerberos => (
-            "kerberos",
-            "A login by Kerberos is tried first",
-            &[
-                "GSSAPIAuthentication no in ssh_config here, where no one logs in with tickets",
-                "or mend what is slow: kinit, and the names of the KDC in /etc/krb5.conf here and at the server",
-            ],
-        ),
-        Stage::Greeting => (
-            "greeting",
-            "The server needs long to greet",
-            &["at the server: look at its load, MaxStartups, inetd or TCP wrappers (hosts.allow with names)"],
-        ),
-        Stage::KeyExchange => (
-            "key_exchange",
-            "The key exchange takes long",
-            &[
-                "KexAlgorithms mlkem768x25519-sha256,curve25519-sha256 in ssh_config: large Diffie-Hellman groups cost most",
-                "or a large RSA host key, with which the server signs: ssh-keyscan HOST | ssh-keygen -lf - shows its size; \
-                 ssh-keygen -t ed25519 makes another one for HostKey in sshd_config",
-            ],
-        ),
-        Stage::User => (
-            "user_lookup",
-            "The server needs long before it answers about the user",
-            &["at the server: time id USER (name service, LDAP), UseDNS no, GSSAPIAuthentication no"],
-        ),
-        // It opens PAM's session before it accepts the login.
-        Stage::Credential | Stage::Approval if facts.negotiated.server_is_longhaul() => (
-            "login_approval",
-            "The server needs long to approve the login (AuthorizedKeysCommand, PAM's auth, account and session modules)",
-            &[
-                "at the server: the auth, account and session lines of /etc/pam.d/sshd, or what PAMServiceName names (pam_exec, pam_sss, pam_systemd, pam_mount), AuthorizedKeysCommand, AllowGroups with a slow name service",
-                "IdentitiesOnly yes with the right IdentityFile here: each wrong key costs an answer",
-            ],
-        ),
-        Stage::Credential | Stage::Approval => (
-            "login_approval",
-            "The server needs long to approve the login (AuthorizedKeysCommand, PAM's auth and account modules)",
-            &[
-                "at the server: the auth and account lines of /etc/pam.d/sshd (pam_exec, pam_sss, pam_access), AuthorizedKeysCommand, AllowGroups with a slow name service",
-                "IdentitiesOnly yes with the right IdentityFile here: each wrong key costs an answer",
-            ],
-        ),
-        Stage::Session | Stage::Command => (
-            "session_opening",
-            "The server needs long to open a session (PAM's session modules)",
-            &[
-                "at the server: the session lines of /etc/pam.d/sshd (pam_exec, pam_systemd, pam_motd, pam_mount)",
-            ],
-        ),
-    };
-    Finding {
-        cause,
-        title: format!("{title}: {}.", time(excess)),
-        evidence,
-        gain: format!("logins {} faster", time(excess)),
-        change: change.iter().map(|text| (*text).to_owned()).collect(),
-        weight: weight_of_time(excess),
-    }
-}

@@ -1,6 +1,6 @@
 //! Connections and sessions that the server, or a firewall, does not accept: limits of their number.
 
-use super::facts::{Facts, IdleEnd, Refusals};
+use super::facts::{Facts, Idle, IdleEnd, Refusals, Throughput};
 use super::finding::Finding;
 use crate::connects::TurnedAway;
 use crate::stats::time;
@@ -16,97 +16,123 @@ const LEAST: usize = 2;
 /// Time without progress of a transfer from which the path was interrupted, seconds.
 const STANDSTILL: f64 = 1.0;
 
-/// Finds all causes of this kind.
-pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
-    out.extend(refused(facts));
-    out.extend(turned_away(facts));
-    out.extend(session_limit(&facts.refusals));
+/// Refusals under judgement, with what tells a limit from an outage.
+pub(super) struct JudgedRefusals<'a> {
+    refusals: &'a Refusals,
+    throughput: &'a Throughput,
+    idle_session: Option<&'a Idle>,
+    /// The probe has connected to the host.
+    has_reached: bool,
+    /// There was a login.
+    has_login: bool,
 }
 
-/// The cause of a login that was not possible.
-pub(super) fn first(facts: &Facts) -> Option<Finding> {
-    refused(facts).or_else(|| turned_away(facts))
-}
-
-/// Returns whether a limit of connections explains why transfers broke off.
-pub(super) fn explains_break(facts: &Facts) -> bool {
-    facts.throughput.broken.as_ref().is_some_and(|why| why.contains(NOT_MADE)) && turned_away(facts).is_some()
-}
-
-/// Connections that the server closed before its greeting, some of them or all.
-fn refused(facts: &Facts) -> Option<Finding> {
-    let refused = facts.refusals.connections;
-    (refused > 0).then_some(())?;
-    let all = refused + facts.refusals.logins_made + usize::from(facts.path.reached.is_some());
-    Some(Finding {
-        cause: "refused",
-        title: match facts.logins.failure {
-            Some(_) => "The server closes connections of this machine before it greets.".to_owned(),
-            None => format!("The server closed {refused} of {all} connections before it greeted."),
-        },
-        evidence: vec![format!(
-            "{refused} connections were closed in place of a greeting, with four at a time at most"
-        )],
-        gain: "logins that do not fail by chance".to_owned(),
-        change: vec![
-            "at the server: MaxStartups, PerSourceMaxStartups and PerSourcePenalties in sshd_config (its log says which: \
-             journalctl -u ssh)"
-                .to_owned(),
-            "or fail2ban, hosts.deny, a firewall that limits new connections".to_owned(),
-        ],
-        weight: 60.0,
-    })
-}
-
-/// Returns whether an interruption of the path may be why connections were not answered in time.
-fn may_be_outage(facts: &Facts, turned_away: &TurnedAway) -> bool {
-    let stood_still =
-        facts.throughput.flows().map(|flow| flow.pauses.longest).any(|longest| longest >= STANDSTILL);
-    let is_alive = facts.refusals.logins_made > turned_away.made
-        || facts.idle_session.as_ref().is_some_and(|idle| idle.end == IdleEnd::Answered);
-    stood_still || !is_alive || !turned_away.is_repeated
-}
-
-/// Connections that were not accepted, while others were. A server that has ended is none of that, nor is an
-/// outage.
-fn turned_away(facts: &Facts) -> Option<Finding> {
-    let turned_away = facts.refusals.turned_away.as_ref()?;
-    let TurnedAway { words, failed, made, seconds, late, .. } = turned_away;
-    facts.path.reached.as_ref()?;
-    if matches!(facts.idle_session.as_ref().map(|idle| &idle.end), Some(IdleEnd::Closed(_))) {
-        return None;
+impl<'a> JudgedRefusals<'a> {
+    /// Takes from the facts what the refusals are judged by.
+    pub(super) fn of(facts: &'a Facts) -> Self {
+        Self {
+            refusals: &facts.refusals,
+            throughput: &facts.throughput,
+            idle_session: facts.idle_session.as_ref(),
+            has_reached: facts.path.reached.is_some(),
+            has_login: facts.logins.failure.is_none(),
+        }
     }
-    let is_silent = words.contains("timed out");
-    if *failed < LEAST || (is_silent && may_be_outage(facts, turned_away)) {
-        return None;
+
+    /// Finds all causes of this kind.
+    pub(super) fn judge(&self, out: &mut Vec<Finding>) {
+        out.extend(self.refused());
+        out.extend(self.turned_away());
+        out.extend(session_limit(self.refusals));
     }
-    let what = if is_silent { "not answered" } else { "refused" };
-    let after = match made {
-        0 => "before the first login".to_owned(),
-        _ => format!("after {made} logins in {}", time(*seconds)),
-    };
-    Some(Finding {
-        cause: "refused",
-        title: format!(
-            "New connections are {what} {after}, though the server runs: a firewall or the server limits them."
-        ),
-        evidence: [
-            Some(format!("{failed} connections failed, the first with: {words}")),
-            Some(format!("{} were accepted in this run", facts.refusals.logins_made)),
-            (*late > 0).then(|| format!("{late} of these were answered only after a second and more")),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
-        gain: "logins that do not fail, and copies over several connections".to_owned(),
-        change: vec![
-            "at the server and on the way: a firewall's limit of new connections (ufw limit, iptables -S with recent, limit or \
-             hashlimit) or of open ones (connlimit), fail2ban-client status sshd"
-                .to_owned(),
-            "or share one connection: ControlMaster auto, ControlPath and ControlPersist 10m in ssh_config here".to_owned(),
-        ],
-        weight: 58.0,
-    })
+
+    /// The cause of a login that was not possible.
+    pub(super) fn first(&self) -> Option<Finding> {
+        self.refused().or_else(|| self.turned_away())
+    }
+
+    /// Returns whether a limit of connections explains why transfers broke off.
+    pub(super) fn explains_break(&self) -> bool {
+        self.throughput.broken.as_ref().is_some_and(|why| why.contains(NOT_MADE))
+            && self.turned_away().is_some()
+    }
+
+    /// Connections that the server closed before its greeting, some of them or all.
+    fn refused(&self) -> Option<Finding> {
+        let refused = self.refusals.connections;
+        (refused > 0).then_some(())?;
+        let all = refused + self.refusals.logins_made + usize::from(self.has_reached);
+        Some(Finding {
+            cause: "refused",
+            title: if self.has_login {
+                format!("The server closed {refused} of {all} connections before it greeted.")
+            } else {
+                "The server closes connections of this machine before it greets.".to_owned()
+            },
+            evidence: vec![format!(
+                "{refused} connections were closed in place of a greeting, with four at a time at most"
+            )],
+            gain: "logins that do not fail by chance".to_owned(),
+            change: vec![
+                "at the server: MaxStartups, PerSourceMaxStartups and PerSourcePenalties in sshd_config (its log says which: \
+                 journalctl -u ssh)"
+                    .to_owned(),
+                "or fail2ban, hosts.deny, a firewall that limits new connections".to_owned(),
+            ],
+            weight: 60.0,
+        })
+    }
+
+    /// Returns whether an interruption of the path may be why connections were not answered in time.
+    fn may_be_outage(&self, turned_away: &TurnedAway) -> bool {
+        let stood_still =
+            self.throughput.flows().map(|flow| flow.pauses.longest).any(|longest| longest >= STANDSTILL);
+        let is_alive = self.refusals.logins_made > turned_away.made
+            || self.idle_session.is_some_and(|idle| idle.end == IdleEnd::Answered);
+        stood_still || !is_alive || !turned_away.is_repeated
+    }
+
+    /// Connections that were not accepted, while others were. A server that has ended is none of that, nor is
+    /// an outage.
+    fn turned_away(&self) -> Option<Finding> {
+        let turned_away = self.refusals.turned_away.as_ref()?;
+        let TurnedAway { words, failed, made, seconds, late, .. } = turned_away;
+        self.has_reached.then_some(())?;
+        if matches!(self.idle_session.map(|idle| &idle.end), Some(IdleEnd::Closed(_))) {
+            return None;
+        }
+        let is_silent = words.contains("timed out");
+        if *failed < LEAST || (is_silent && self.may_be_outage(turned_away)) {
+            return None;
+        }
+        let what = if is_silent { "not answered" } else { "refused" };
+        let after = match made {
+            0 => "before the first login".to_owned(),
+            _ => format!("after {made} logins in {}", time(*seconds)),
+        };
+        Some(Finding {
+            cause: "refused",
+            title: format!(
+                "New connections are {what} {after}, though the server runs: a firewall or the server limits them."
+            ),
+            evidence: [
+                Some(format!("{failed} connections failed, the first with: {words}")),
+                Some(format!("{} were accepted in this run", self.refusals.logins_made)),
+                (*late > 0).then(|| format!("{late} of these were answered only after a second and more")),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+            gain: "logins that do not fail, and copies over several connections".to_owned(),
+            change: vec![
+                "at the server and on the way: a firewall's limit of new connections (ufw limit, iptables -S with recent, limit or \
+                 hashlimit) or of open ones (connlimit), fail2ban-client status sshd"
+                    .to_owned(),
+                "or share one connection: ControlMaster auto, ControlPath and ControlPersist 10m in ssh_config here".to_owned(),
+            ],
+            weight: 58.0,
+        })
+    }
 }
 
 /// Returns whether a session was not begun for this reason: the server permits no further one.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::budget;
-use super::facts::{Facts, RunSettings};
+use super::facts::{Disks, Facts, RunSettings, Throughput};
 use super::finding::{Finding, weight_of_factor};
 use super::instruments::{Instruments, PLAIN, Place};
 use super::losses;
@@ -76,45 +76,56 @@ pub(super) fn measure<I: Instruments>(
                 return;
             }
         }
-        if Direction::BOTH.iter().all(|direction| slowness(facts, *direction).is_none()) {
+        let file = facts.sftp.file.unwrap_or_default();
+        let slowness = |direction| slowness(file, &facts.throughput, facts.round_trip(), direction);
+        if Direction::BOTH.into_iter().all(|direction| slowness(direction).is_none()) {
             return;
         }
     }
 }
 
 /// The rate of the file in this direction, bytes/s, and how many times faster a command is, where it is much.
-fn slowness(facts: &Facts, direction: Direction) -> Option<(f64, f64)> {
-    let rates = facts.sftp.file?;
+/// `round_trip` is that of the path, seconds.
+fn slowness(
+    file: SftpRates,
+    throughput: &Throughput,
+    round_trip: f64,
+    direction: Direction,
+) -> Option<(f64, f64)> {
     let reached = match direction {
-        Direction::Up => rates.write?,
-        Direction::Down => rates.read?,
+        Direction::Up => file.write?,
+        Direction::Down => file.read?,
     };
-    let flow = facts.throughput.significant(direction)?;
+    let flow = throughput.significant(direction)?;
     // A file takes a second or two, in which losses by chance may be many.
-    if losses::vary_rates(flow, facts.round_trip()) {
+    if losses::vary_rates(flow, round_trip) {
         return None;
     }
-    let possible = if rates.at_a_time > 0.0 {
-        OF_REQUESTS * rates.at_a_time / facts.round_trip()
-    } else {
-        f64::INFINITY
-    };
+    let possible =
+        if file.at_a_time > 0.0 { OF_REQUESTS * file.at_a_time / round_trip } else { f64::INFINITY };
     let factor = flow.rate.min(possible) / reached.max(1.0);
     let (fast, least) = FAST;
     let least = if flow.rate < fast { SLOW } else { least };
     (factor >= least && reached < ENOUGH).then_some((reached, factor))
 }
 
-/// SFTP that is slower than a command, though the disk is not.
-pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
+/// Finds SFTP that is slower than a command, though the disk is not. `round_trip` is that of the path,
+/// seconds.
+pub(super) fn judge(
+    file: SftpRates,
+    throughput: &Throughput,
+    disks: &Disks,
+    round_trip: f64,
+    out: &mut Vec<Finding>,
+) {
     for direction in Direction::BOTH {
-        let Some((reached, factor)) = slowness(facts, direction) else { continue };
+        let Some((reached, factor)) = slowness(file, throughput, round_trip, direction) else { continue };
         // What holds up the server's SSH process holds up its SFTP more, which needs more system calls.
         let is_held_up = |flow: &Flow| flow.server.tracer.is_some() || stopped::much(&flow.server).is_some();
-        if facts.throughput.flow(direction).is_some_and(is_held_up) {
+        if throughput.flow(direction).is_some_and(is_held_up) {
             continue;
         }
-        let disk = facts.disks.there.as_ref().filter(|disk| disk.is_measured());
+        let disk = disks.there.as_ref().filter(|disk| disk.is_measured());
         let of_disk = |disk: &Disk| match direction {
             Direction::Up => Some(disk.rate),
             Direction::Down => disk.read_rate,
@@ -123,7 +134,7 @@ pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
         if of_disk.is_some_and(|of_disk| of_disk < DISK * reached) {
             continue;
         }
-        let command = facts.throughput.rate(direction);
+        let command = throughput.rate(direction);
         let verb = if direction == Direction::Up { "writes" } else { "reads" };
         let name = direction.name();
         out.push(Finding {
@@ -137,7 +148,7 @@ pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
                 Some(format!(
                     "a file over the subsystem sftp: {}, over a round trip of {}",
                     rate(reached),
-                    time(facts.round_trip())
+                    time(round_trip)
                 )),
                 Some(format!("{name} of one connection to or from a command: {}", rate(command))),
                 of_disk.map(|of_disk| format!("the disk there by itself: {}", rate(of_disk))),
