@@ -1,5 +1,6 @@
 //! Limits of TCP's windows and buffers at either end.
 
+use super::facts::{FullWindow, OtherControl};
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{JudgedDirection, MUCH};
 use crate::shell::System;
@@ -7,6 +8,8 @@ use crate::stats::{percent, rate, size, time};
 
 /// Part of the time from which waiting counts as the limit even where the system allows more.
 const MOST: f64 = 0.6;
+/// Part of what the system allows below which a program has set the buffer.
+const OWN: f64 = 0.2;
 /// Windows below this may be unscaled ones: the largest that fits 16 bits (RFC 9293), bytes.
 const LARGEST_UNSCALED: f64 = 65_536.0;
 
@@ -17,21 +20,21 @@ fn wanted_buffer(judged: &JudgedDirection<'_>, now: f64) -> u64 {
     (wanted as u64).next_power_of_two().min(1 << 30)
 }
 
-/// Share of the time in which TCP waited for the receiver's window, and that window in bytes, where it was
-/// filled in each round trip. One that is small without being full belongs to a slow receiver.
-fn full_window(judged: &JudgedDirection<'_>) -> Option<(f64, f64)> {
+/// The receiver's window, where it was filled in each round trip. One that is small without being full
+/// belongs to a slow receiver.
+pub(super) fn full_window(judged: &JudgedDirection<'_>) -> Option<FullWindow> {
     let sender = judged.sender()?;
-    let share = sender.receive_window.filter(|share| *share >= MUCH)?;
-    let window = sender.window.unwrap_or_else(|| judged.in_flight());
-    (judged.in_flight() >= 0.4 * window).then_some((share, window))
+    let waited = sender.receive_window.filter(|share| *share >= MUCH)?;
+    let bytes = sender.window.unwrap_or_else(|| judged.in_flight());
+    (judged.in_flight() >= 0.4 * bytes).then_some(FullWindow { waited, bytes })
 }
 
-fn waited_for_window(judged: &JudgedDirection<'_>, share: f64, window: f64) -> String {
+fn waited_for_window(judged: &JudgedDirection<'_>, FullWindow { waited, bytes }: FullWindow) -> String {
     format!(
         "TCP of {} waited for the other end's window {} of the time; the largest window was {}",
         judged.direction.sender(),
-        percent(share),
-        size(window)
+        percent(waited),
+        size(bytes)
     )
 }
 
@@ -40,7 +43,7 @@ pub(super) fn window_scaling(judged: &JudgedDirection<'_>) -> Option<Finding> {
     if judged.flow.tcp.scales_windows? {
         return None;
     }
-    let (share, window) = full_window(judged).filter(|(_, window)| *window < LARGEST_UNSCALED)?;
+    let window = full_window(judged).filter(|window| window.bytes < LARGEST_UNSCALED)?;
     let is_off = |system: &System| system.text("tcp_window_scaling") == Some("0");
     let ends = [("this machine", &judged.facts.systems.here), ("the server", &judged.facts.systems.there)];
     let mut change: Vec<String> = ends
@@ -61,7 +64,7 @@ pub(super) fn window_scaling(judged: &JudgedDirection<'_>) -> Option<Finding> {
         ),
         evidence: vec![
             judged.measured(),
-            waited_for_window(judged, share, window),
+            waited_for_window(judged, window),
             "the ends of the connection have not agreed on window scaling".to_owned(),
         ],
         gain: judged.gain(),
@@ -74,29 +77,26 @@ pub(super) fn receive_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     if let Some(found) = fixed_window(judged) {
         return Some(found);
     }
-    let (share, window) = full_window(judged)?;
+    let full = full_window(judged)?;
+    let FullWindow { waited, bytes: window } = full;
     let limit = judged.facts.systems.receiving(judged.direction).buffer_limit("tcp_rmem");
     let receiver = judged.direction.receiver();
     let known =
         limit.map_or_else(String::new, |limit| format!("; net.ipv4.tcp_rmem allows {} there", size(limit)));
-    let evidence = vec![judged.measured(), waited_for_window(judged, share, window) + &known];
+    let evidence = vec![judged.measured(), waited_for_window(judged, full) + &known];
     // A window far below what the system allows was not limited by it.
-    let is_own = limit.is_some_and(|limit| window < 0.2 * limit);
-    if is_own && !is_held_back(judged, share, window) {
+    let is_own = limit.is_some_and(|limit| window < OWN * limit);
+    if is_own && !is_held_back(judged, waited, window) {
         return None;
     }
     let name = judged.direction.name();
     let (title, change) = if is_own {
-        let file = if receiver == "this machine" { "ssh_config" } else { "sshd_config" };
         (
             format!(
                 "The receive buffer of {receiver} limits {name}s: a program has set it to about {}.",
                 size(window)
             ),
-            vec![
-                format!("take TcpRcvBuf out of {file}: the system then lets the buffer grow with the path"),
-                format!("or have what else sets SO_RCVBUF on {receiver} leave it alone"),
-            ],
+            own_buffer(receiver),
         )
     } else {
         let most = limit.map_or_else(String::new, |limit| format!(" ({} at most)", size(limit)));
@@ -123,7 +123,7 @@ pub(super) fn receive_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
 /// are faster.
 fn fixed_window(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let (waited, window) = match full_window(judged) {
-        Some((share, window)) => (waited_for_window(judged, share, window), window),
+        Some(full) => (waited_for_window(judged, full), full.bytes),
         None if judged.factor()? >= 1.5 => {
             let window = judged.in_flight();
             (format!("{} were under way in each round trip", size(window)), window)
@@ -165,6 +165,15 @@ fn fixed_buffer(judged: &JudgedDirection<'_>, window: f64) -> Option<(String, St
             ),
         )
     })
+}
+
+/// The change for a receive buffer that a program of this end has set.
+fn own_buffer(receiver: &str) -> Vec<String> {
+    let file = if receiver == "this machine" { "ssh_config" } else { "sshd_config" };
+    vec![
+        format!("take TcpRcvBuf out of {file}: the system then lets the buffer grow with the path"),
+        format!("or have what else sets SO_RCVBUF on {receiver} leave it alone"),
+    ]
 }
 
 /// Returns whether a buffer of this size, for which TCP waited for this share of the time, limits each
@@ -333,5 +342,44 @@ pub(super) fn next_limits(judged: &JudgedDirection<'_>, weight: f64) -> Vec<Find
             weight: weight_of_factor(together / most).min(weight - 0.1),
         })
     };
-    ends.into_iter().filter_map(of_end).collect()
+    let found: Vec<Finding> = ends.into_iter().filter_map(of_end).collect();
+    let has_receive_buffer = found.iter().any(|found| found.cause == "receive_buffer");
+    let own = own_receive_buffer(judged, weight).filter(|_| !has_receive_buffer);
+    found.into_iter().chain(own).collect()
+}
+
+/// Finds a receive buffer that a program has set, behind losses: an upload with a congestion control that they
+/// do not hold back filled its window. `weight` is that of the losses.
+fn own_receive_buffer(judged: &JudgedDirection<'_>, weight: f64) -> Option<Finding> {
+    let Some(OtherControl::Measured { name: control, rate: reached, full_window }) = judged.other_control()
+    else {
+        return None;
+    };
+    let full = full_window.filter(|full| full.waited >= MOST)?;
+    let (direction, receiver) = (judged.direction, judged.direction.receiver());
+    let limit = judged.facts.systems.receiving(direction).buffer_limit("tcp_rmem")?;
+    if full.bytes >= OWN * limit {
+        return None;
+    }
+    let name = direction.name();
+    Some(Finding {
+        cause: "receive_buffer",
+        title: format!(
+            "The receive buffer of {receiver} limits {name}s as soon as fewer segments get lost: a program has set it to \
+             about {}.",
+            size(full.bytes)
+        ),
+        evidence: vec![
+            judged.measured(),
+            format!("an {name} with {control}, which losses hold back less: {}", rate(*reached)),
+            format!(
+                "{} meanwhile; net.ipv4.tcp_rmem allows {} there",
+                waited_for_window(judged, full),
+                size(limit)
+            ),
+        ],
+        gain: format!("more than {} beside the losses", rate(*reached)),
+        change: own_buffer(receiver),
+        weight: weight - 0.1,
+    })
 }

@@ -66,7 +66,7 @@ fn window(judged: &JudgedDirection<'_>) -> Option<String> {
 /// A name of the congestion control, with how many times faster uploads with it are.
 fn measured<'a>(judged: &JudgedDirection<'a>) -> Option<(&'a str, f64)> {
     match judged.other_control()? {
-        OtherControl::Measured { name, rate } => {
+        OtherControl::Measured { name, rate, .. } => {
             let times = rate / judged.flow.rate.max(1.0);
             (times >= EACH_IS_LIMITED).then_some((name, times))
         }
@@ -164,7 +164,7 @@ fn by_control(judged: &JudgedDirection<'_>) -> Option<Held> {
         )
     };
     let tried = tried.and_then(|tried| match tried {
-        OtherControl::Measured { name, rate: reached } => {
+        OtherControl::Measured { name, rate: reached, .. } => {
             Some(format!("the same upload with {name}: {}", rate(*reached)))
         }
         OtherControl::Overruled { .. } => None,

@@ -3,10 +3,12 @@
 use lh_metrics::loss::is_bbr;
 
 use super::budget;
+use super::buffers::full_window;
 use super::congestion;
 use super::diagnose::one_is_not_enough;
 use super::facts::{BelowPolicer, Facts, FilledQueue, OtherCipher, OtherControl};
 use super::instruments::{Instruments, Place, Transfer, one_flow};
+use super::judged::JudgedDirection;
 use super::losses::losses_may_limit;
 use super::packets::seems_policed;
 use crate::flow::{Direction, Flow, MANY_REKEYS};
@@ -45,6 +47,13 @@ fn fill_queue<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     const FILLS: &str = "reno";
     let control = |flow: &Flow| flow.tcp.sender.as_ref().and_then(|sender| sender.congestion_control.clone());
     let uses = facts.throughput.significant(Direction::Up).and_then(control);
+    if is_bbr(facts.throughput.significant(Direction::Down).and_then(control).as_deref()) {
+        facts.run.missing.push(
+            "a long queue in front of downloads: the server's BBR keeps a queue short that other programs and \
+             machines fill, and only the server can use another congestion control"
+                .to_owned(),
+        );
+    }
     if facts.path.is_proxied || !is_bbr(uses.as_deref()) {
         return;
     }
@@ -92,10 +101,11 @@ fn other_control<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     let transfer = Transfer { time, ..transfer };
     let other = one_flow(instruments, Place::Server, &[("TcpCongestion", name)], &transfer);
     facts.other_settings.congestion_control = other.ok().filter(Flow::is_significant).and_then(|flow| {
+        let full_window = full_window(&JudgedDirection { facts, direction: Direction::Up, flow: &flow });
         let used = flow.tcp.sender?.congestion_control?;
         let name = name.to_owned();
         Some(match used == name {
-            true => OtherControl::Measured { name, rate: flow.rate },
+            true => OtherControl::Measured { name, rate: flow.rate, full_window },
             false => OtherControl::Overruled { name },
         })
     });

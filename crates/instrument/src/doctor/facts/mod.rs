@@ -15,8 +15,8 @@ pub(crate) use path::{JumpHost, PathAtRest};
 pub(crate) use sessions::{Idle, IdleEnd, Master, Refusals, Sftp, SharedRate, Shell};
 pub(crate) use systems::{Disks, Systems};
 pub(crate) use throughput::{
-    BelowPolicer, DirectionThroughput, FilledQueue, Losses, Mark, OtherCipher, OtherControl, OtherSettings,
-    Throughput,
+    BelowPolicer, DirectionThroughput, FilledQueue, FullWindow, Losses, Mark, OtherCipher, OtherControl,
+    OtherSettings, Throughput,
 };
 
 /// Words about a connection that ended before its command.

@@ -145,10 +145,18 @@ pub(crate) enum OtherCipher {
 /// Result of asking the system for another congestion control.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum OtherControl {
-    /// The rate of an upload with it, bytes/s.
-    Measured { name: String, rate: f64 },
+    /// The rate of an upload with it, bytes/s, and the receive window that held that upload back.
+    Measured { name: String, rate: f64, full_window: Option<FullWindow> },
     /// The system kept its own: a route with `congctl lock` overrules programs.
     Overruled { name: String },
+}
+
+/// A receive window that was filled in each round trip.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct FullWindow {
+    /// Part of the time in which TCP waited for it.
+    pub(crate) waited: f64,
+    pub(crate) bytes: f64,
 }
 
 /// An upload with a rate limit.

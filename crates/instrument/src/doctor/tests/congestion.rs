@@ -33,7 +33,7 @@ fn control_that_is_slow_by_itself_is_named() {
     }
     let mut facts = slow("lp", 350.0);
     facts.other_settings.congestion_control =
-        Some(OtherControl::Measured { name: "cubic".to_owned(), rate: 30e6 });
+        Some(OtherControl::Measured { name: "cubic".to_owned(), rate: 30e6, full_window: None });
     let found = diagnose(&facts).remove(0);
     assert!(found.gain.starts_with("3.0 times, measured with cubic"), "{found:?}");
     assert!(found.change[0].contains("sysctl -w net.ipv4.tcp_congestion_control=cubic"), "{found:?}");
@@ -42,7 +42,7 @@ fn control_that_is_slow_by_itself_is_named() {
     assert!(first(&slow("cubic", 350.0)).1.starts_with("One connection does not fill the path"));
     let mut facts = slow("cubic", 350.0);
     facts.other_settings.congestion_control =
-        Some(OtherControl::Measured { name: "bbr".to_owned(), rate: 30e6 });
+        Some(OtherControl::Measured { name: "bbr".to_owned(), rate: 30e6, full_window: None });
     assert!(first(&facts).1.starts_with("The congestion control cubic of this machine"));
 }
 

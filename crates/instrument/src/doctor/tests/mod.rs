@@ -5,6 +5,7 @@ mod delays;
 mod ends;
 mod faults;
 mod packets;
+mod policers;
 mod sftp_rates;
 mod shapers;
 mod starved;

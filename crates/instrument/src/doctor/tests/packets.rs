@@ -3,7 +3,7 @@
 use lh_metrics::drops::Drops;
 
 use super::super::diagnose::diagnose;
-use super::super::facts::{Facts, FilledQueue, Losses, Mark, OtherControl};
+use super::super::facts::{Facts, FilledQueue, FullWindow, Losses, Mark, OtherControl};
 use super::super::losses::{losses_may_limit, of_several};
 use super::super::small_packets::SmallPackets;
 use super::{first, good, sender, up};
@@ -172,6 +172,30 @@ fn buffer_behind_losses_is_the_next_finding() {
 }
 
 #[test]
+fn buffer_that_a_program_has_set_is_named_behind_losses() {
+    let mut facts = lossy();
+    facts.systems.there = System::from_pairs(&[("tcp_rmem", "4096 131072 6291456")]);
+    // An upload with BBR is as fast as a window of 66 kB permits, and has filled it.
+    let full_window = Some(FullWindow { waited: 0.9, bytes: 66_000.0 });
+    let with =
+        |full_window| Some(OtherControl::Measured { name: "bbr".to_owned(), rate: 1.3e6, full_window });
+    facts.other_settings.congestion_control = with(full_window);
+    let found = diagnose(&facts);
+    assert_eq!([found[0].cause, found[1].cause], ["loss", "receive_buffer"], "{found:?}");
+    let title = "The receive buffer of the server limits uploads as soon as fewer segments get lost: a program has set it to about 66.0 kB.";
+    assert_eq!(found[1].title, title);
+    assert!(found[1].change[0].contains("TcpRcvBuf out of sshd_config"), "{found:?}");
+    let is_named = |facts: &Facts| diagnose(facts).iter().any(|found| found.cause == "receive_buffer");
+    // A window that grows with the path, and one that BBR waited for now and then.
+    for other in [FullWindow { waited: 0.9, bytes: 2e6 }, FullWindow { waited: 0.4, bytes: 66_000.0 }] {
+        facts.other_settings.congestion_control = with(Some(other));
+        assert!(!is_named(&facts), "{other:?}");
+    }
+    facts.other_settings.congestion_control = with(None);
+    assert!(!is_named(&facts));
+}
+
+#[test]
 fn longer_wait_decides_between_losses_and_a_buffer() {
     let mut facts = lossy();
     facts.systems.there = System::from_pairs(&[("tcp_rmem", "4096 65536 98304")]);
@@ -192,7 +216,7 @@ fn route_that_keeps_its_congestion_control_is_named() {
     facts.throughput.up.together = Some(1.2e6);
     facts.systems.here = System::from_pairs(&[("tcp_available_congestion_control", "reno cubic bbr")]);
     facts.other_settings.congestion_control =
-        Some(OtherControl::Measured { name: "bbr".to_owned(), rate: 3.5e6 });
+        Some(OtherControl::Measured { name: "bbr".to_owned(), rate: 3.5e6, full_window: None });
     let found = diagnose(&facts).remove(0);
     assert!(found.gain.starts_with("10.0 times, measured with bbr"), "{found:?}");
     assert!(found.change[0].contains("tcp_congestion_control=bbr"), "{found:?}");
@@ -243,57 +267,6 @@ fn few_losses_are_added_up_over_flows() {
     assert!((up(&mut facts).rate - 0.5e6).abs() < 1.0, "{facts:?}");
     let (cause, title) = first(&facts);
     assert!(cause == "loss" && title.contains("0.33 %"), "{title}");
-}
-
-#[test]
-fn policer_is_told_from_loss_and_from_a_full_queue() {
-    let mut facts = good();
-    sender(&mut facts).resent = 600.0;
-    // Losses returned again and again, with a short round trip.
-    let course = Drops {
-        first: 300.0,
-        later_sent: 25_000.0,
-        later: 300.0,
-        returned: 9,
-        first_round_trip: 0.052,
-        later_round_trip: Some(0.052),
-        ..Drops::default()
-    };
-    up(&mut facts).tcp.drops = Some(course.clone());
-    let (cause, title) = first(&facts);
-    assert!(cause == "policer" && title.contains("exceeds 10.5 MB/s on uploads"), "{title}");
-    // A bucket that is full at first adds to the rate of one connection, and none to that of
-    // several after it.
-    let mut full = facts.clone();
-    up(&mut full).tcp.drops = Some(Drops { burst: 27e6, usual: 7.6e6, ..course.clone() });
-    full.throughput.up.together = Some(7.7e6);
-    assert!(first(&full).1.contains("exceeds 7.7 MB/s on uploads"), "{:?}", first(&full));
-    let is_named = |facts: &Facts| diagnose(facts).iter().any(|finding| finding.cause == "policer");
-    // A queue fills before it drops.
-    sender(&mut facts).loaded_rtt = Some(0.06);
-    assert!(!is_named(&facts));
-    sender(&mut facts).loaded_rtt = Some(0.05);
-    // As BBR does where it starts: it then keeps the queue empty.
-    let started = Drops {
-        first: 600.0,
-        first_round_trip: 0.095,
-        later: 0.0,
-        later_round_trip: None,
-        returned: 0,
-        ..course.clone()
-    };
-    up(&mut facts).tcp.drops = Some(started);
-    assert!(!is_named(&facts));
-    up(&mut facts).tcp.drops = Some(Drops { later_round_trip: Some(0.075), ..course.clone() });
-    assert!(!is_named(&facts));
-    up(&mut facts).tcp.drops = Some(course);
-    // Losses that each connection has for itself.
-    facts.throughput.up.together = Some(25e6);
-    assert!(!is_named(&facts));
-    facts.throughput.up.together = Some(10.5e6);
-    // What a congestion control loses when it tries for more.
-    sender(&mut facts).resent = 30.0;
-    assert!(!is_named(&facts));
 }
 
 #[test]

@@ -1,0 +1,58 @@
+//! Policers, which drop what exceeds a rate.
+
+use lh_metrics::drops::Drops;
+
+use super::super::diagnose::diagnose;
+use super::super::facts::Facts;
+use super::{first, good, sender, up};
+
+#[test]
+fn policer_is_told_from_loss_and_from_a_full_queue() {
+    let mut facts = good();
+    sender(&mut facts).resent = 600.0;
+    // Losses returned again and again, with a short round trip.
+    let course = Drops {
+        first: 300.0,
+        later_sent: 25_000.0,
+        later: 300.0,
+        returned: 9,
+        first_round_trip: 0.052,
+        later_round_trip: Some(0.052),
+        ..Drops::default()
+    };
+    up(&mut facts).tcp.drops = Some(course.clone());
+    let (cause, title) = first(&facts);
+    assert!(cause == "policer" && title.contains("exceeds 10.5 MB/s on uploads"), "{title}");
+    // A bucket that is full at first adds to the rate of one connection, and none to that of
+    // several after it.
+    let mut full = facts.clone();
+    up(&mut full).tcp.drops = Some(Drops { burst: 27e6, usual: 7.6e6, ..course.clone() });
+    full.throughput.up.together = Some(7.7e6);
+    assert!(first(&full).1.contains("exceeds 7.7 MB/s on uploads"), "{:?}", first(&full));
+    let is_named = |facts: &Facts| diagnose(facts).iter().any(|finding| finding.cause == "policer");
+    // A queue fills before it drops.
+    sender(&mut facts).loaded_rtt = Some(0.06);
+    assert!(!is_named(&facts));
+    sender(&mut facts).loaded_rtt = Some(0.05);
+    // As BBR does where it starts: it then keeps the queue empty.
+    let started = Drops {
+        first: 600.0,
+        first_round_trip: 0.095,
+        later: 0.0,
+        later_round_trip: None,
+        returned: 0,
+        ..course.clone()
+    };
+    up(&mut facts).tcp.drops = Some(started);
+    assert!(!is_named(&facts));
+    up(&mut facts).tcp.drops = Some(Drops { later_round_trip: Some(0.075), ..course.clone() });
+    assert!(!is_named(&facts));
+    up(&mut facts).tcp.drops = Some(course);
+    // Losses that each connection has for itself.
+    facts.throughput.up.together = Some(25e6);
+    assert!(!is_named(&facts));
+    facts.throughput.up.together = Some(10.5e6);
+    // What a congestion control loses when it tries for more.
+    sender(&mut facts).resent = 30.0;
+    assert!(!is_named(&facts));
+}
