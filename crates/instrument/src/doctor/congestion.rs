@@ -26,6 +26,9 @@ struct Held {
 /// Several connections are `factor` times as fast as one.
 pub(super) fn judge(judged: &JudgedDirection<'_>, factor: f64) -> Finding {
     let held = by_route(judged).or_else(|| by_metrics(judged)).or_else(|| by_control(judged));
+    if let Some(undecided) = judged.undecided().filter(|_| held.is_none()) {
+        return undecided;
+    }
     let weight = if held.is_some() { 1.0 } else { UNKNOWN } * weight_of_factor(factor);
     let copies = "copy with lhscp -j 4".to_owned();
     let (title, evidence, change) = match held {

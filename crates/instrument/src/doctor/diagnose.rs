@@ -46,11 +46,12 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
                 let causes = throughput::causes(&judged);
                 let is_shaped = causes.iter().any(|found| found.cause == "shaper");
                 let policer = packets::policer(&judged).filter(|_| !is_shaped);
-                // Losses that a policer causes are not random.
+                // Losses that a policer causes are not random, and the path carries more than it lets pass.
                 let is_policed = policer.is_some();
-                let causes = causes
-                    .into_iter()
-                    .filter(|found| !is_policed || !["loss", "congestion_control"].contains(&found.cause));
+                let causes = causes.into_iter().filter(|found| {
+                    !is_policed
+                        || !["loss", "congestion_control", "busy_machine", "path"].contains(&found.cause)
+                });
                 let causes = causes.chain(policer);
                 let causes = causes.chain(packets::reordering(&judged)).chain(packets::duplicates(&judged));
                 // A limit for packets with a mark says nothing about packets without it.
@@ -102,7 +103,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
 pub(super) fn one_is_not_enough(facts: &Facts, direction: Direction) -> bool {
     let Some(flow) = facts.throughput.significant(direction) else { return false };
     let causes = throughput::causes(&JudgedDirection { facts, direction, flow });
-    causes.iter().any(|found| found.cause == "congestion_control")
+    causes.iter().any(|found| ["congestion_control", "busy_machine"].contains(&found.cause))
 }
 
 /// Finds packets to the server that the path swallows for their size.

@@ -324,7 +324,7 @@ pub(super) fn is_throttled(marks: &[Mark], direction: Direction) -> bool {
 
 /// Returns true for causes that packets with a throttled mark seem to show.
 pub(super) fn explains(cause: &str) -> bool {
-    ["policer", "path", "loss", "congestion_control", "bufferbloat"].contains(&cause)
+    ["policer", "path", "loss", "congestion_control", "busy_machine", "bufferbloat"].contains(&cause)
 }
 
 /// Marks that the path treats worse.

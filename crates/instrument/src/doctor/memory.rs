@@ -8,7 +8,8 @@ use crate::memory::MemoryGroup;
 use crate::stats::{percent, rate, size};
 
 /// Causes that a shortage of TCP's memory seems to be.
-const SEEMS: [&str; 6] = ["path", "loss", "congestion_control", "policer", "receive_buffer", "send_buffer"];
+const SEEMS: [&str; 7] =
+    ["path", "loss", "congestion_control", "busy_machine", "policer", "receive_buffer", "send_buffer"];
 
 /// The group of one end.
 type GroupOf = fn(&Flow) -> Option<&MemoryGroup>;

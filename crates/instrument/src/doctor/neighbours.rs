@@ -35,7 +35,7 @@ impl OtherTraffic {
     /// Returns true for causes that this traffic seems to be. Losses and policers may have nothing to do with
     /// it.
     pub(super) fn explains(&self, cause: &str) -> bool {
-        self.passes_both_ends && ["path", "congestion_control"].contains(&cause)
+        self.passes_both_ends && ["path", "congestion_control", "busy_machine"].contains(&cause)
     }
 }
 

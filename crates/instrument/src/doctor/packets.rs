@@ -138,17 +138,21 @@ fn drops_of_policer(judged: &JudgedDirection<'_>) -> Option<f64> {
     (is_enough && is_short && is_policed).then_some(part)
 }
 
-/// Segments are lost without a queue before, again and again, and several connections together are no faster;
-/// or each connection loses what exceeds a rate of its own.
+/// Returns whether segments are lost without a queue before, again and again, and several connections
+/// together are no faster; or each connection loses what exceeds a rate of its own.
+pub(super) fn is_policed(judged: &JudgedDirection<'_>) -> bool {
+    drops_of_policer(judged)
+        .zip(judged.factor())
+        .is_some_and(|(part, factor)| factor < EACH_IS_LIMITED || is_of_each_connection(judged, part))
+}
+
+/// Finds a policer on the path.
 pub(super) fn policer(judged: &JudgedDirection<'_>) -> Option<Finding> {
-    let part = drops_of_policer(judged)?;
+    let part = drops_of_policer(judged).filter(|_| is_policed(judged))?;
     let sender = judged.flow.tcp.sender.as_ref()?;
     let together = judged.facts.throughput.together(judged.direction)?;
     let factor = judged.factor()?;
     let is_of_each = factor >= EACH_IS_LIMITED;
-    if is_of_each && !is_of_each_connection(judged, part) {
-        return None;
-    }
     let (idle, loaded) = (judged.facts.round_trip(), sender.loaded_rtt?);
     let course = judged.flow.tcp.drops.as_ref()?;
     // What a bucket lets pass at first is more than its rate.
@@ -197,6 +201,7 @@ pub(super) fn policer(judged: &JudgedDirection<'_>) -> Option<Finding> {
                 )
             }),
             Some(format!("four connections together: {}", rate(together))),
+            judged.harmless_wait(),
         ]
         .into_iter()
         .flatten()

@@ -4,7 +4,8 @@
 use super::facts::OtherCipher;
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection, MUCH};
-use crate::flow::{EndUsage, Flow, Turns};
+use super::packets;
+use crate::flow::{Direction, EndUsage, Flow, Turns};
 use crate::stats::{percent, rate};
 
 /// Cores from which a process counts as limited by its processor.
@@ -35,7 +36,8 @@ impl JudgedDirection<'_> {
         if let Some(quota) = self.quota() {
             return Some(quota);
         }
-        let is_full = self.fills_path();
+        // A process that waits for its turn costs nothing where the path takes no more.
+        let is_full = self.fills_path() || packets::is_policed(self);
         let taken = [self.stolen_processor(), self.shared_processor()];
         let [stolen, shared] = taken.map(|found| found.filter(|_| !is_full));
         // The heavier of the two findings counts.
@@ -61,8 +63,52 @@ impl JudgedDirection<'_> {
     }
 
     /// Part of the time for which the process waited for its turn, at the end where it waited longer.
-    pub(super) fn longest_wait(&self) -> Option<(&'static str, Turns)> {
+    fn longest_wait(&self) -> Option<(&'static str, Turns)> {
         busier(self.flow, |end| end.turns, |turns| turns.waited)
+    }
+
+    /// Returns whether TCP waits for the SSH process of an end, or does not show it. A process that waits for
+    /// its turn while TCP has data to send, and space for what arrives, delays nothing.
+    fn tcp_waits_for(&self, end: &str) -> bool {
+        let Some(sender) = self.sender() else { return true };
+        let application = self.flow.application;
+        let is_much = |part: Option<f64>| part.is_some_and(|part| part >= MUCH);
+        let is_known = application.starved.is_some() || sender.busy.is_some();
+        let is_dry = !is_known || is_much(application.starved) || is_much(sender.busy.map(|busy| 1.0 - busy));
+        let is_held =
+            is_much(sender.receive_window) || self.flow.windows.closed >= MUCH || is_much(application.unread);
+        // The SSH window of a download belongs to the receiving end, and TCP runs dry where it is used up.
+        let is_window_unseen = self.direction == Direction::Down;
+        if end == self.direction.sender() { is_dry } else { is_held || (is_window_unseen && is_dry) }
+    }
+
+    /// Finds a machine that is too busy to tell what limits a connection: several together are faster, and
+    /// have more turns at the processors. TCP does not show that it waits for the process.
+    pub(super) fn undecided(&self) -> Option<Finding> {
+        let (end, turns) = busier(self.flow, |usage| usage.turns.filter(is_kept), |turns| turns.waited)?;
+        Some(Finding {
+            cause: "busy_machine",
+            title: format!(
+                "Other programs keep {end} too busy to tell what limits {}s of one connection.",
+                self.direction.name()
+            ),
+            evidence: vec![self.measured(), turns_of(end, turns)],
+            gain: self.gain(),
+            change: vec![format!(
+                "measure again while {end} is idle (top shows there what runs), or give what runs a lower priority (renice \
+                 -n 10 -p PID)"
+            )],
+            weight: self.weight(),
+        })
+    }
+
+    /// Says that the process waited long for its turn, where that does not limit the rate.
+    pub(super) fn harmless_wait(&self) -> Option<String> {
+        let (end, turns) = self.longest_wait().filter(|(_, turns)| turns.waited >= MUCH)?;
+        Some(format!(
+            "the SSH process of {end} waited {} of the time for its turn at a processor, which does not limit it",
+            percent(turns.waited)
+        ))
     }
 
     /// Finds processors that the hypervisor gives to other virtual machines.
@@ -196,8 +242,10 @@ impl JudgedDirection<'_> {
     /// Finds other programs that use the processor.
     fn shared_processor(&self) -> Option<Finding> {
         // If both ends are kept busy, the one that waits longer is the slower one.
-        let is_kept = |turns: &Turns| turns.wanted() >= BUSY_CORE && turns.waited >= MUCH;
-        let (end, turns) = busier(self.flow, |end| end.turns.filter(is_kept), |turns| turns.waited)?;
+        let (end, turns) = busier(self.flow, |usage| usage.turns.filter(is_kept), |turns| turns.waited)?;
+        if !self.tcp_waits_for(end) {
+            return None;
+        }
         // The rest of the time it had nothing to do.
         let factor = 1.0 / (1.0 - turns.waited).max(0.05);
         Some(Finding {
@@ -206,14 +254,7 @@ impl JudgedDirection<'_> {
                 "Other programs on {end} keep the processor from the SSH process, which limits {}s.",
                 self.direction.name()
             ),
-            evidence: vec![
-                self.measured(),
-                format!(
-                    "the SSH process of {end} ran {} of the time, and waited {} of it for its turn",
-                    percent(turns.ran),
-                    percent(turns.waited)
-                ),
-            ],
+            evidence: vec![self.measured(), turns_of(end, turns)],
             gain: format!("about {factor:.1} times, with a core for itself"),
             change: vec![
                 format!(
@@ -225,6 +266,20 @@ impl JudgedDirection<'_> {
             weight: weight_of_factor(factor),
         })
     }
+}
+
+/// Returns whether other programs keep a process from the processor that it wants.
+fn is_kept(turns: &Turns) -> bool {
+    turns.wanted() >= BUSY_CORE && turns.waited >= MUCH
+}
+
+/// The turns of an end's process, as evidence.
+fn turns_of(end: &str, turns: Turns) -> String {
+    format!(
+        "the SSH process of {end} ran {} of the time, and waited {} of it for its turn",
+        percent(turns.ran),
+        percent(turns.waited)
+    )
 }
 
 /// Processor time that the SSH process of an end needs, as a share of a core.

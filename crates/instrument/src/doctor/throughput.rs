@@ -431,7 +431,6 @@ fn path(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let most = judged.flow.rate.max(together);
     let back = judged.direction.other();
     let asymmetry = judged.facts.throughput.best_rate(back).map(|rate| rate / most.max(1.0));
-    let waited = judged.longest_wait().filter(|(_, turns)| turns.waited >= MUCH);
     Some(Finding {
         cause: "path",
         title: format!(
@@ -451,12 +450,7 @@ fn path(judged: &JudgedDirection<'_>) -> Option<Finding> {
             }),
             later_loss(judged)
                 .map(|lost| format!("{} of the segments were lost, which does not limit it", percent(lost))),
-            waited.map(|(end, turns)| {
-                format!(
-                    "the SSH process of {end} waited {} of the time for its turn at a processor, which does not limit it",
-                    percent(turns.waited)
-                )
-            }),
+            judged.harmless_wait(),
         ]
         .into_iter()
         .flatten()

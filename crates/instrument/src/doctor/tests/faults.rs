@@ -259,7 +259,7 @@ fn jitter_is_named_with_its_bounds_and_is_no_queue() {
     assert!(!is_named(&facts, "bufferbloat"));
     // A server whose processor is taken answers late, too.
     let turns = Turns { ran: 0.3, waited: 0.65 };
-    up(&mut facts).server.turns = Some(turns);
+    (up(&mut facts).server.turns, up(&mut facts).windows.closed) = (Some(turns), 0.5);
     sender(&mut facts).loaded_rtt = Some(0.05);
     assert!(is_named(&facts, "processor") && !is_named(&facts, "jitter"));
     // So does one whose processor is busy, although the path is full and limits the transfers.

@@ -6,6 +6,7 @@ mod ends;
 mod faults;
 mod packets;
 mod policers;
+mod processors;
 mod sftp_rates;
 mod shapers;
 mod starved;
