@@ -360,7 +360,7 @@ fn doctor_names_a_policer() {
 }
 
 /// False where the kernel has no BBR, which is noted.
-fn has_bbr(test: &str) -> bool {
+pub(crate) fn has_bbr(test: &str) -> bool {
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     let has_bbr = known.split_whitespace().any(|name| name == "bbr");
     if !has_bbr {

@@ -1,8 +1,9 @@
 //! Limits at the ends of a connection: windows, buffers, configured rates, key exchanges, compression.
 
-use lh_link::path::Side;
+use lh_link::path::{Side, Spec};
 
-use super::path_setup::{PathSetup, Plan, Server, first, spec};
+use super::path::has_bbr;
+use super::path_setup::{PathSetup, Plan, Server, first, of_direction, spec};
 
 /// Covers: longhaul --json
 #[test]
@@ -142,6 +143,23 @@ fn doctor_names_a_buffer_that_a_program_has_set() {
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_buffer_of_the_server_s_program_behind_losses() {
+    let test = "doctor_names_a_buffer_of_the_server_s_program_behind_losses";
+    if !has_bbr(test) {
+        return;
+    }
+    let spec = Spec { loss: 0.003, ..spec(100, 60) };
+    let config = "TcpRcvBuf 64k\nTcpRcvBufPoll no";
+    let plan = Plan { spec, server: Server::Longhaul, config, ..Plan::default() };
+    let Some(setup) = PathSetup::start(test, &plan) else { return };
+    let diagnosis = setup.examine(&[], "loss");
+    first(&diagnosis, "loss", &["cubic", "measured with bbr"]);
+    let buffer = of_direction(&diagnosis, "receive_buffer", "of the server limits uploads").to_string();
+    assert!(buffer.contains("TcpRcvBuf out of sshd_config"), "{diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_keys_that_are_exchanged_often() {
     let plan = Plan { spec: spec(100, 40), ..Plan::default() };
     let Some(setup) = PathSetup::start("doctor_names_keys_that_are_exchanged_often", &plan) else { return };
@@ -156,7 +174,7 @@ fn doctor_names_the_key_exchanges_of_the_server() {
     let Some(setup) = PathSetup::start("doctor_names_the_key_exchanges_of_the_server", &plan) else { return };
     let diagnosis = setup.examine(&[], "rekeying");
     first(&diagnosis, "rekeying", &["Keys are exchanged", "out of the server's sshd_config"]);
-    super::path_setup::of_direction(&diagnosis, "rekeying", "uploads");
+    of_direction(&diagnosis, "rekeying", "uploads");
 }
 
 #[test]

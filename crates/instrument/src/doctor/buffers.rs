@@ -348,8 +348,8 @@ pub(super) fn next_limits(judged: &JudgedDirection<'_>, weight: f64) -> Vec<Find
     found.into_iter().chain(own).collect()
 }
 
-/// Finds a receive buffer that a program has set, behind losses: an upload with a congestion control that they
-/// do not hold back filled its window. `weight` is that of the losses.
+/// Finds a receive buffer that a program has set, behind losses: an upload with a congestion control that
+/// they do not hold back filled its window. `weight` is that of the losses.
 fn own_receive_buffer(judged: &JudgedDirection<'_>, weight: f64) -> Option<Finding> {
     let Some(OtherControl::Measured { name: control, rate: reached, full_window }) = judged.other_control()
     else {
