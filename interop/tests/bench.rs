@@ -82,6 +82,7 @@ fn quick_bench_has_rounds_of_its_main_rows() {
     let done = setup.bench(&["--json", &host]).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let results: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!((&results["quick"], &results["time_limit_seconds"]), (&json!(true), &json!(20.0)));
     let missing = results["missing"].to_string();
     assert!(missing.contains("left to a run without --quick: ") && missing.contains("forwards"), "{missing}");
     // A machine that does other work has less than three rounds, and names what it had no time for.
