@@ -355,7 +355,8 @@ fn own_receive_buffer(judged: &JudgedDirection<'_>, weight: f64) -> Option<Findi
     else {
         return None;
     };
-    let full = full_window.filter(|full| full.waited >= MOST)?;
+    // Windows that grow are larger than what is under way: TCP waits for them seldom.
+    let full = (*full_window)?;
     let (direction, receiver) = (judged.direction, judged.direction.receiver());
     let limit = judged.facts.systems.receiving(direction).buffer_limit("tcp_rmem")?;
     if full.bytes >= OWN * limit {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::facts::{Facts, IdleEnd, Losses, Mark, SharedRate};
+use super::facts::{Facts, IdleEnd, Losses, Mark, OtherControl, SharedRate};
 use super::finding::Finding;
 use super::jitter;
 use crate::disk::Disk;
@@ -288,6 +288,13 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "upload_below_policer": facts.other_settings.below_policer.map(|below| json!({
                 "limit_bytes_per_second": below.limit, "bytes_per_second": below.rate, "loss": below.lost,
             })),
+            "upload_other_control": facts.other_settings.congestion_control.as_ref().map(|tried| match tried {
+                OtherControl::Measured { name, rate, full_window } => json!({
+                    "name": name, "bytes_per_second": rate, "full_window_bytes": full_window.map(|full| full.bytes),
+                    "full_window_waited": full_window.map(|full| full.waited),
+                }),
+                OtherControl::Overruled { name } => json!({ "name": name }),
+            }),
             "upload": flow(Direction::Up),
             "download": flow(Direction::Down),
             "jump_host": facts.jump_host.as_ref().map(|jump_host| json!({
