@@ -6,7 +6,7 @@ use lh_metrics::loss::{is_bbr, limits_rate};
 use super::facts::{Losses, OtherControl};
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection};
-use crate::flow::{Direction, Flow};
+use crate::flow::{Direction, Flow, Sender};
 use crate::stats::{percent, rate, time};
 
 /// Lower limits of segments sent, and sent again, for a verdict about loss.
@@ -74,10 +74,12 @@ fn is_of_start(flow: &Flow) -> bool {
     flow.tcp.drops.is_some() && courses().all(is_start) && flow.resent() <= courses().map(lost).sum::<f64>()
 }
 
-/// Returns whether lost segments hold a connection back, so that a short transfer may be much slower than a
-/// longer one by chance.
+/// Returns whether segments that get lost, or that others overtake, hold a connection back for a while, so
+/// that a short transfer may be much slower than a longer one by chance.
 pub(super) fn vary_rates(flow: &Flow, idle: f64) -> bool {
-    flow.resent() >= LEAST_RESENT && losses_may_limit(flow, idle)
+    // TCP takes the first that are overtaken for lost, and learns how many are.
+    let is_reordered = flow.tcp.sender.as_ref().is_some_and(Sender::is_reordered);
+    is_reordered || (flow.resent() >= LEAST_RESENT && losses_may_limit(flow, idle))
 }
 
 pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {

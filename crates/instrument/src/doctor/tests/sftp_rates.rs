@@ -40,6 +40,14 @@ fn sftp_is_not_blamed_for_disks_and_round_trips() {
     let mut facts = with(0.2e6, 9e6);
     (up(&mut facts).rate, sender(&mut facts).resent) = (0.6e6, 150.0);
     assert!(!is_named(&facts), "the path loses packets");
+    // Recorded on a path that reorders: TCP slowed the file down, and had learned of it for the command.
+    let mut facts = with(9e6, 4.7e6);
+    facts.throughput.down.flow.as_mut().unwrap().rate = 10.8e6;
+    assert!(is_named(&facts));
+    let overtaken = facts.throughput.down.flow.as_mut().unwrap().tcp.sender.as_mut().unwrap();
+    (overtaken.segments, overtaken.resent, overtaken.spurious, overtaken.reordered) =
+        (31_075.0, 178.0, 34.0, 137.0);
+    assert!(!is_named(&facts), "the path reorders");
     // Two megabytes in each round trip of 50 ms are all that the requests permit.
     let mut facts = with(30e6, 9e6);
     facts.throughput.up.flow.as_mut().unwrap().rate = 300e6;
