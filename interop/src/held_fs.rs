@@ -64,6 +64,8 @@ struct State {
     device: File,
     content: Vec<u8>,
     held: bool,
+    /// No FLUSH is answered.
+    holds_flush: bool,
     /// FLUSH is answered.
     knows_flush: bool,
     /// No request is read.
@@ -98,6 +100,7 @@ impl HeldFs {
             device,
             content: content.to_vec(),
             held: false,
+            holds_flush: false,
             knows_flush: true,
             reads_nothing: false,
             has_unread: false,
@@ -155,6 +158,11 @@ impl HeldFs {
         self.lock().held = true;
     }
 
+    /// Stops answering when a file is closed. Programs that are killed wait, too.
+    pub fn hold_closing(&self) {
+        self.lock().holds_flush = true;
+    }
+
     /// Has the kernel send no request when a file is closed. It waits for the answer to that one also in a
     /// program that is killed.
     pub fn leave_out_flush(&self) {
@@ -184,7 +192,7 @@ impl HeldFs {
     pub fn release(&self) {
         self.read_again();
         let mut state = self.lock();
-        state.held = false;
+        (state.held, state.holds_flush) = (false, false);
         for request in std::mem::take(&mut state.waiting) {
             state.answer(&request);
         }
@@ -232,7 +240,8 @@ fn serve(requests: &File, stop: &OwnedFd, state: &Mutex<State>, may_read: &Condv
         let Ok(length) = (&*requests).read(&mut buffer) else { return };
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         let request = &buffer[..length];
-        if state.held && !is_silent(number(request, 4)) {
+        let opcode = number(request, 4);
+        if (state.held && !is_silent(opcode)) || (state.holds_flush && opcode == opcode::FLUSH) {
             state.waiting.push(request.to_vec());
         } else {
             state.answer(request);

@@ -18,13 +18,15 @@ struct Setup {
 }
 
 fn setup(test: &str) -> Option<Setup> {
+    mounted(test).inspect(|setup| setup.held.leave_out_flush())
+}
+
+/// Like [`setup`], with a file system that hears when a file is closed.
+fn mounted(test: &str) -> Option<Setup> {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     match HeldFs::mount(&lab.path("held"), &vec![7; SIZE]) {
-        Ok(held) => {
-            held.leave_out_flush();
-            Some(Setup { held, server, lab })
-        }
+        Ok(held) => Some(Setup { held, server, lab }),
         Err(problem) => {
             skip_unavailable(test, &format!("no file system in user space can be mounted: {problem}"));
             None
@@ -113,6 +115,30 @@ fn a_signal_ends_a_download_whose_write_hangs() {
     let output = setup.end(child, Signal::TERM);
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
     assert!(said(&output).contains("interrupted"), "{}", said(&output));
+}
+
+/// The copy has stopped, and the last thing it does is to close its file. The process cannot end before the
+/// file system answers, but the copy is over.
+#[test]
+fn a_signal_ends_a_copy_whose_last_close_hangs() {
+    let Some(setup) = mounted("a_signal_ends_a_copy_whose_last_close_hangs") else { return };
+    make_blob(&setup.lab.path("blob"), SIZE);
+    setup.held.set_content(b"");
+    let (file, blob) = (setup.held.file(), setup.remote("blob"));
+    let words = ["-l", "16000", "--in-place", &blob, file.to_str().unwrap()];
+    let heard = setup.lab.path("heard");
+    let mut command = setup.command(&words);
+    let mut child = command.stderr(std::fs::File::create(&heard).unwrap()).spawn().unwrap();
+    setup.during(&mut child, "data are written", || setup.held.content().len() > SIZE / 8);
+    setup.held.hold_closing();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    eventually("the copy says that it was interrupted", || {
+        std::fs::read_to_string(&heard).unwrap().contains("interrupted: 0 files are complete")
+    });
+    assert_eq!(setup.held.waiting(), 1, "the file system was not to answer");
+    setup.held.release();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130), "{}", std::fs::read_to_string(&heard).unwrap());
 }
 
 /// The first look at a source may be before the login.

@@ -254,7 +254,8 @@ fn one_remote(
         };
         let stopped = job.is_stopped();
         job.forget();
-        // Its journal is the next one's. The thread that takes signals has the job as well, until their end.
+        // Its journal is the next one's. Its end closes files, perhaps of a file system that does not answer.
+        caught.iter().for_each(JobSignals::release_job);
         drop(job);
         caught.into_iter().for_each(JobSignals::end);
         let goes_on = summary.lost && may_go_on && arguments.can_log_in_again();

@@ -1,10 +1,11 @@
 //! Signals that stop a copy in good order, also where its thread hangs in a system call.
 
+use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lh_sys::signals::{self, Signals};
 use lh_transfer::{Job, Summary};
@@ -23,7 +24,7 @@ use crate::show::say;
 const NOTICE: Duration = Duration::from_millis(800);
 
 /// Time for what follows until the copy has ended: farewells to servers that keep sessions take four seconds
-/// of it at most.
+/// of it at most. Not for the end of the job itself, which has [`NOTICE`].
 const END: Duration = Duration::from_secs(10);
 
 /// Time to write the journal, which may be on a file system that hangs too.
@@ -50,12 +51,25 @@ impl JobSignals {
     fn start(job: Job, last_words: LastWords) -> Option<Caught> {
         let (ours, theirs) = UnixStream::pair().ok()?;
         let signals = Arc::new(stop_signals()?);
-        let watch = Watch { signals: Arc::clone(&signals), end: theirs, job, last_words };
+        let watched = Watched::Job(job);
+        let watch = Watch { signals: Arc::clone(&signals), end: theirs, watched, last_words };
         match std::thread::Builder::new().name("interrupt".to_owned()).spawn(|| watch.run()) {
             Ok(thread) => Some(Caught { signals, end: ours, thread }),
             Err(_) => {
                 release(signals);
                 None
+            }
+        }
+    }
+
+    /// Gives the thread's reference to the job up, so that the caller's is the last one: the end of the job
+    /// closes files, and the thread watches that too.
+    pub(crate) fn release_job(&self) {
+        if let Some(Caught { end, .. }) = &self.0 {
+            let mut end: &UnixStream = end;
+            if end.write_all(&[0]).is_ok() {
+                // Fails where the thread has ended: then it has no reference either.
+                let _ = end.read_exact(&mut [0]);
             }
         }
     }
@@ -76,7 +90,7 @@ impl JobSignals {
 
 struct Caught {
     signals: Arc<Signals>,
-    /// Closed when the copy is over.
+    /// Carries [`JobSignals::release_job`] and its answer; closed when the copy is over.
     end: UnixStream,
     /// Returns the signal that it has taken, if it stopped nothing.
     thread: JoinHandle<Option<Signal>>,
@@ -89,51 +103,102 @@ fn release(signals: Arc<Signals>) {
 /// Waits for signals, on a thread of its own.
 struct Watch {
     signals: Arc<Signals>,
-    /// Readable, at its end, when the copy is over.
+    /// Readable when the job is to be released and, at its end, when the copy is over.
     end: UnixStream,
-    job: Job,
+    watched: Watched,
     last_words: LastWords,
 }
 
+/// What a signal is to stop.
+enum Watched {
+    Job(Job),
+    /// The copy has stopped with this summary, which the record has. The other thread closes its files.
+    Released {
+        summary: Summary,
+        has_noticed: bool,
+    },
+}
+
+/// What has happened.
+#[derive(Debug, PartialEq, Eq)]
+enum Event {
+    Over,
+    Signal(Signal),
+    TimeUp,
+}
+
 impl Watch {
-    fn run(self) -> Option<Signal> {
-        let signal = loop {
-            let (is_over, has_come) = self.wait();
-            if is_over {
-                return None;
-            }
-            if !has_come {
-                continue;
-            }
-            // ^C may have broken the connection as well: a client that finds that must not connect again.
-            signals::note_end();
-            if let Ok(Some(signal)) = self.signals.take() {
-                break signal;
-            }
-        };
-        self.job.interrupt();
-        if self.is_over(NOTICE) {
-            return (!self.job.has_noticed_interrupt()).then_some(signal);
+    fn run(mut self) -> Option<Signal> {
+        let Event::Signal(signal) = self.wait(None) else { return None };
+        if let Watched::Job(job) = &self.watched {
+            job.interrupt();
         }
-        let has_noticed = self.job.has_noticed_interrupt();
-        if has_noticed && self.is_over(END) {
+        if self.wait(Some(NOTICE)) == Event::Over {
+            return (!self.watched.has_noticed()).then_some(signal);
+        }
+        if self.watched.has_noticed() && self.wait(Some(END)) == Event::Over {
             return None;
         }
-        self.last_words.say_and_exit(self.job, has_noticed);
+        self.last_words.say_and_exit(self.watched);
     }
 
-    /// Waits until the copy is over, or a signal comes. Returns which of both has happened; perhaps neither.
-    fn wait(&self) -> (bool, bool) {
-        let mut fds = [PollFd::new(&self.end, PollFlags::IN), PollFd::new(&*self.signals, PollFlags::IN)];
-        let _ = poll(&mut fds, None);
-        (!fds[0].revents().is_empty(), !fds[1].revents().is_empty())
+    /// Waits until the copy is over, a signal comes, or for this time. Releases the job meanwhile.
+    fn wait(&mut self, time: Option<Duration>) -> Event {
+        let mut until = time.map(|time| Instant::now() + time);
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+            let mut fds = [PollFd::new(&self.end, PollFlags::IN), PollFd::new(&*self.signals, PollFlags::IN)];
+            let _ = poll(&mut fds, timeout.as_ref());
+            let (has_word, has_signal) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
+            if has_word {
+                if !matches!(self.end.read(&mut [0]), Ok(1)) {
+                    return Event::Over;
+                }
+                self.release();
+                // The farewells are said: what follows closes files.
+                until = until.map(|_| Instant::now() + NOTICE);
+            } else if has_signal {
+                // ^C may have broken the connection as well: a client that finds that must not connect again.
+                signals::note_end();
+                if let Ok(Some(signal)) = self.signals.take() {
+                    return Event::Signal(signal);
+                }
+            } else if left.is_some_and(|left| left.is_zero()) {
+                return Event::TimeUp;
+            }
+        }
     }
 
-    /// Waits until the copy is over: true; or for this time.
-    fn is_over(&self, time: Duration) -> bool {
-        let mut fds = [PollFd::new(&self.end, PollFlags::IN)];
-        let _ = poll(&mut fds, Timespec::try_from(time).ok().as_ref());
-        !fds[0].revents().is_empty()
+    /// The other thread has a reference until it hears that this one has none.
+    fn release(&mut self) {
+        if let Watched::Job(job) = &self.watched {
+            let (summary, has_noticed) = (job.summary(), job.has_noticed_interrupt());
+            self.watched = Watched::Released { summary, has_noticed };
+        }
+        // An error means that the other thread has ended.
+        let _ = self.end.write_all(&[0]);
+    }
+}
+
+impl Watched {
+    fn has_noticed(&self) -> bool {
+        match self {
+            Self::Job(job) => job.has_noticed_interrupt(),
+            Self::Released { has_noticed, .. } => *has_noticed,
+        }
+    }
+
+    /// Returns the numbers of the copy, which is stopped; `None` where they cannot be had. True where the
+    /// record has them already.
+    fn stop(self) -> (Option<Summary>, bool) {
+        match self {
+            Self::Job(job) => {
+                let is_recorded = job.has_noticed_interrupt();
+                (job.stop_without_loops(), is_recorded)
+            }
+            Self::Released { summary, .. } => (Some(summary), true),
+        }
     }
 }
 
@@ -146,16 +211,16 @@ struct LastWords {
 
 impl LastWords {
     /// Ends the process, with the messages of every interrupted copy. Nothing waits for the thread that
-    /// hangs. `is_recorded` is true where the record has the numbers of the copy already.
-    fn say_and_exit(self, job: Job, is_recorded: bool) -> ! {
+    /// hangs.
+    fn say_and_exit(self, watched: Watched) -> ! {
         let Self { can_go_on, journal, mut record } = self;
-        let (sender, receiver) = mpsc::channel::<(Option<Summary>, Option<String>)>();
+        let (sender, receiver) = mpsc::channel::<((Option<Summary>, bool), Option<String>)>();
         let write = move || {
-            let summary = job.stop_without_loops();
-            let _ = sender.send((summary, left(journal.as_deref())));
+            let stopped = watched.stop();
+            let _ = sender.send((stopped, left(journal.as_deref())));
         };
         let _ = std::thread::Builder::new().spawn(write);
-        let (summary, left) = receiver.recv_timeout(JOURNAL).unwrap_or_default();
+        let ((summary, is_recorded), left) = receiver.recv_timeout(JOURNAL).unwrap_or_default();
         tell_interrupted(can_go_on, summary.as_ref());
         left.iter().for_each(|text| say(text));
         if let (Some(summary), false) = (summary, is_recorded) {
