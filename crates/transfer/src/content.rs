@@ -7,6 +7,10 @@ use std::io::{self, Read};
 use lh_crypto::{Hash, Hasher};
 use twox_hash::XxHash3_128;
 
+/// Bytes read at a time: first, and from a file that fills this buffer.
+const SHORT_BUFFER: usize = 16 * 1024;
+const LONG_BUFFER: usize = 256 * 1024;
+
 /// Algorithm of a content sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SumAlgorithm {
@@ -63,11 +67,17 @@ impl SumAlgorithm {
     /// Those of reading.
     pub fn sum_of(self, reader: &mut impl Read) -> io::Result<Vec<u8>> {
         let mut sum = self.start();
-        let mut buffer = vec![0; 256 * 1024];
+        // Most files are small: to clear a long buffer would take longer than their sums.
+        let mut buffer = vec![0; SHORT_BUFFER];
         loop {
             match reader.read(&mut buffer) {
                 Ok(0) => return Ok(sum.finish()),
-                Ok(n) => sum.update(buffer.get(..n).unwrap_or_default()),
+                Ok(n) => {
+                    sum.update(buffer.get(..n).unwrap_or_default());
+                    if n == buffer.len() {
+                        buffer.resize(LONG_BUFFER, 0);
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -142,6 +152,29 @@ mod tests {
             assert_eq!(algorithm.sum(b"x").len(), algorithm.output_len());
         }
         assert_eq!(SumAlgorithm::parse("md5"), None);
+    }
+
+    /// Notes how much it was asked for.
+    struct Noting<'a>(&'a [u8], Vec<usize>);
+
+    impl Read for Noting<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.1.push(buffer.len());
+            self.0.read(buffer)
+        }
+    }
+
+    #[test]
+    fn long_files_alone_are_read_through_a_long_buffer() {
+        let data: Vec<u8> = (0..1_000_000_u32).map(|n| (n / 7) as u8).collect();
+        for (len, buffers) in [
+            (1000, &[SHORT_BUFFER, SHORT_BUFFER][..]),
+            (data.len(), &[SHORT_BUFFER, LONG_BUFFER, LONG_BUFFER, LONG_BUFFER, LONG_BUFFER, LONG_BUFFER]),
+        ] {
+            let mut reader = Noting(&data[..len], Vec::new());
+            assert_eq!(SumAlgorithm::Xxh3.sum_of(&mut reader).unwrap(), SumAlgorithm::Xxh3.sum(&data[..len]));
+            assert_eq!(reader.1, buffers);
+        }
     }
 
     #[test]

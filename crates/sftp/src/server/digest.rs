@@ -112,7 +112,7 @@ impl Digesting {
 
     /// Digests up to [`STEP`] bytes. Returns true at the end of the range.
     pub(super) fn step(&mut self, file: &mut dyn File) -> io::Result<bool> {
-        let mut buffer = vec![0; CHUNK];
+        let mut buffer = self.buffer();
         let mut done = 0;
         while self.left > 0 && done < STEP {
             let want = self.left.min(self.block_left).min(CHUNK as u64) as usize;
@@ -140,8 +140,26 @@ impl Digesting {
         Ok(true)
     }
 
+    /// No longer than what is left: to clear a whole chunk takes several times as long as the digest of a
+    /// small file.
+    fn buffer(&self) -> Vec<u8> {
+        vec![0; self.left.min(CHUNK as u64) as usize]
+    }
+
     fn end_block(&mut self) {
         std::mem::replace(&mut self.state, self.algorithm.start()).finish(&mut self.digests);
         self.block_left = self.block;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffer_is_no_longer_than_the_range() {
+        for (left, expected) in [(0, 0), (1000, 1000), (1 << 40, CHUNK)] {
+            assert_eq!(Digesting::new(Algorithm::Md5, 0, left, u64::MAX).buffer().len(), expected);
+        }
     }
 }

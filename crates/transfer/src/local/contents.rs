@@ -18,7 +18,7 @@ pub(crate) fn holds(handle: &Handle, data: &[u8]) -> Result<bool, Fault> {
 
 pub(super) fn digests(handle: &Handle, offset: u64, len: u64) -> Outcome {
     let mut all = Vec::new();
-    let mut block = vec![0; DIGEST_BLOCK as usize];
+    let mut block = digest_buffer(len);
     let end = offset.saturating_add(len);
     let mut at = offset;
     while at < end {
@@ -34,6 +34,12 @@ pub(super) fn digests(handle: &Handle, offset: u64, len: u64) -> Outcome {
         }
     }
     Ok(Done::Digests(all))
+}
+
+/// No longer than the range: to clear a whole block takes several times as long as the digest of a small
+/// file.
+fn digest_buffer(len: u64) -> Vec<u8> {
+    vec![0; len.min(u64::from(DIGEST_BLOCK)) as usize]
 }
 
 pub(super) fn peek(handle: &Handle, offset: u64, len: u32) -> Outcome {
@@ -82,4 +88,16 @@ pub(crate) fn lengthen(handle: &Handle, end: u64) -> Result<(), Fault> {
 /// Writes all of `pieces` from `offset` on.
 pub(crate) fn write_all_at(handle: &Handle, offset: u64, pieces: &[bytes::Bytes]) -> Result<(), Fault> {
     Ok(open_file::write_all_at(local(handle)?, offset, pieces)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digest_buffer_is_no_longer_than_the_range() {
+        for (len, expected) in [(0, 0), (1000, 1000), (u64::MAX, DIGEST_BLOCK as usize)] {
+            assert_eq!(digest_buffer(len).len(), expected);
+        }
+    }
 }
