@@ -17,6 +17,8 @@ pub(crate) struct Prepare {
     begun: bool,
     /// The target could not be made, and was looked at once more.
     looked_again: bool,
+    /// A symbolic link is at the target's path: what STAT does not find there cannot be made there.
+    target_is_link: bool,
     target: Target,
     sources: Vec<Source>,
     /// Sources before this one have been handed on.
@@ -57,6 +59,7 @@ impl Prepare {
             first_flight: FirstFlight::default(),
             begun: false,
             looked_again: false,
+            target_is_link: false,
             target: Target::Waiting,
             sources: plan.sources.iter().map(source).collect(),
             next: 0,

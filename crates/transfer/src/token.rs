@@ -62,6 +62,8 @@ pub(crate) enum PrepareStep {
     /// Its path without symlinks, and what is in it if it is a directory.
     SourceReal(usize),
     SourceList(usize),
+    /// LSTAT of the target.
+    TargetLink,
     /// Query for an entry below the target that a source would replace.
     BelowTarget(usize),
     GlobOpen(Key),
@@ -76,6 +78,10 @@ pub(crate) enum DirStep {
     Mkdir,
     /// Creating the directory failed: query whether it exists.
     Check,
+    /// Where the link leads that is in its place.
+    LinkTarget,
+    /// Creating the directory where that link leads.
+    MkdirBehindLink,
     List,
     /// Further part of the listing; the number counts its restarts.
     ListMore(u8),

@@ -5,6 +5,7 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use common::{Faults, Setup, TempTree, copy_with, plan, same_tree, whole_tree};
 use lh_transfer::Direction;
@@ -78,6 +79,38 @@ fn a_failure_in_such_a_directory_is_told() {
     assert_eq!(ended.failures.len(), 1, "{:?}", ended.failures);
     assert!(ended.failures[0].contains("to/c/17"), "{:?}", ended.failures);
     assert_eq!(ended.summary.files, 80);
+}
+
+/// As with scp: the directory that the link is to lead to is made, and nothing was sent before that failed.
+#[test]
+fn a_link_to_nothing_leads_to_the_copy() {
+    for (early, rtt, to) in
+        [(false, 0, "to"), (true, 0, "to"), (false, 50, "to"), (true, 50, "to"), (true, 50, "to//")]
+    {
+        let temp = TempTree::new();
+        tree(&temp);
+        std::os::unix::fs::symlink("elsewhere", temp.join("to")).expect("a link");
+        let mut setup = Setup { early, rtt: Duration::from_millis(rtt), ..Setup::default() };
+        let plan = plan(Direction::Upload, &temp.join("from"), &temp.join(to));
+        copy_with(plan, whole_tree(), temp.path(), &mut setup).well();
+        same_tree(&temp.join("from"), &temp.join("elsewhere"), true);
+        assert!(temp.join("to").is_symlink());
+    }
+}
+
+/// Nothing can be made where these links lead. That is told once, and the links stay.
+#[test]
+fn links_that_lead_nowhere_are_reported() {
+    for leads_to in ["no/where", "to"] {
+        let temp = TempTree::new();
+        tree(&temp);
+        std::os::unix::fs::symlink(leads_to, temp.join("to")).expect("a link");
+        let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
+        let ended = copy_with(plan, whole_tree(), temp.path(), &mut Setup::default());
+        let to = temp.join("to").display().to_string();
+        assert_eq!(ended.failures, [format!("remote mkdir \"{to}\": File exists")], "{leads_to}");
+        assert!(temp.join("to").is_symlink() && !temp.join("no").exists());
+    }
 }
 
 /// A link in the place of a directory that was not there: with the links of the source kept nothing is

@@ -28,6 +28,17 @@ pub(crate) fn can_ask_early(plan: &Plan) -> bool {
     }
 }
 
+/// Upload: asks whether the target is a link. If it leads nowhere, STAT finds nothing there, and yet MKDIR
+/// fails. To be called before STAT: where the target is presumed, answers come in order.
+pub(crate) fn look_at_target_link(plan: &Plan, options: &Options, ends: &mut Ends) {
+    if plan.direction == Direction::Upload && options.recursive && options.tree_sync.is_none() {
+        // With a slash behind it, a link is followed.
+        let end = plan.target.iter().rposition(|&byte| byte != b'/').map_or(1, |last| last + 1);
+        let path = plan.target.get(..end).unwrap_or_default();
+        ends.start(Side::Target, Op::Lstat(path), Token::Prepare(PrepareStep::TargetLink));
+    }
+}
+
 /// Upload: asks about what will be made below the target if that is a directory.
 pub(crate) fn look_below_target(plan: &Plan, options: &Options, ends: &mut Ends) {
     let unused = plan.direction != Direction::Upload || !options.recursive || options.tree_sync.is_some();

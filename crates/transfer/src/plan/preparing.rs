@@ -72,6 +72,7 @@ impl Prepare {
 
     fn stat_target(&mut self, with: &mut PrepareContext<'_>, path: Vec<u8>) {
         with.plan.target = path.clone();
+        first_flight::look_at_target_link(with.plan, with.options, with.ends);
         with.ends.start(Side::Target, Op::Stat(&path), Token::Prepare(PrepareStep::TargetStat));
         first_flight::look_below_target(with.plan, with.options, with.ends);
     }
@@ -132,6 +133,9 @@ impl Prepare {
                     self.target_failed(with, &text);
                 }
             },
+            PrepareStep::TargetLink => {
+                self.target_is_link = matches!(outcome, Ok(Done::Info(info)) if info.kind == Kind::Symlink);
+            }
             PrepareStep::TargetStat => self.target_known(with, outcome),
             PrepareStep::TargetMkdir => match outcome {
                 Ok(_) => {
@@ -204,7 +208,9 @@ impl Prepare {
             // A path that cannot be looked at may still be writable: OPEN decides.
             Err(_) => (false, false),
         };
-        self.note_absent(with.plan.target.clone(), &outcome);
+        if !self.target_is_link {
+            self.note_absent(with.plan.target.clone(), &outcome);
+        }
         // A directory that an interrupted attempt created must not change the meaning of the command.
         let (exists, dir) = match &mut with.journal {
             // A directory to put things into means the same before and after.

@@ -2,7 +2,7 @@
 
 mod finish;
 
-use crate::end::{Done, FaultKind, Kind, Op, Outcome};
+use crate::end::{Done, Fault, FaultKind, Kind, Op, Outcome, path_of};
 use crate::engine::schedule::Scheduler;
 use crate::item::{Item, TargetEntry};
 use crate::names::{display_name, join};
@@ -103,7 +103,43 @@ impl Scheduler<'_> {
                     }
                 }
             },
-            DirStep::Check => self.parts.checked(key, outcome),
+            DirStep::Check => {
+                let may_be_link = dir.item.parent.is_none()
+                    && self.parts.plan.direction != Direction::Download
+                    && !inside
+                    && matches!(&outcome, Err(fault) if fault.kind == FaultKind::NotFound)
+                    && dir.making.fault.as_ref().is_some_and(|fault| fault.kind == FaultKind::Other);
+                if may_be_link {
+                    // Like scp, makes the directory that a link is to lead to.
+                    dir.outstanding += 1;
+                    let target = dir.item.target.clone();
+                    let token = Token::Dir(key, DirStep::LinkTarget);
+                    self.parts.ends.start(Side::Target, Op::RealPath(&target), token);
+                } else {
+                    self.parts.checked(key, outcome);
+                }
+            }
+            DirStep::LinkTarget => match path_of(outcome) {
+                Ok(path) if path != dir.item.target => {
+                    dir.outstanding += 1;
+                    let op = Op::Mkdir { path: &path, mode: dir.temporary_mode() };
+                    self.parts.ends.start(Side::Target, op, Token::Dir(key, DirStep::MkdirBehindLink));
+                }
+                Ok(_) => self.parts.checked(key, Err(Fault::other("File exists"))),
+                Err(fault) => self.parts.checked(key, Err(fault)),
+            },
+            DirStep::MkdirBehindLink => match outcome {
+                Ok(_) => {
+                    dir.making.fault = None;
+                    dir.making.created = true;
+                    dir.making.ready = true;
+                    for text in dir.making.doubts.take().unwrap_or_default() {
+                        self.parts.report.fail(text);
+                    }
+                    self.parts.tree.target_is_new(key);
+                }
+                Err(fault) => self.parts.checked(key, Err(fault)),
+            },
             DirStep::List => {
                 let (tree, mut lister) = self.parts.lister();
                 tree.list_begun(key, outcome, &mut lister);
