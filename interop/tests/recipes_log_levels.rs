@@ -246,3 +246,25 @@ logged -E log -f server
     }
     .run();
 }
+
+/// A log of `-E` may name hosts, users and keys: only its owner can read it, where it is new.
+///
+/// Covers: ssh -E
+#[test]
+fn new_log_files_are_private() {
+    Recipe {
+        client: r#"
+umask 022
+touch old
+for log in new old; do
+    ssh -v -E $log bob@server true; echo $?
+    grep -c ^Authenticated $log
+    stat -c %a $log
+done
+"#,
+        ends: Ends::Client,
+        sees: &["0\n1\n600\n0\n1\n644\n"],
+        ..RECIPE
+    }
+    .run();
+}

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::Arc;
 
 use lh_cli::prompt::{Kind, Prompter, Require};
@@ -30,7 +31,9 @@ impl TerminalUi {
     /// # Errors
     /// The file cannot be opened.
     pub fn log_to(&mut self, path: &std::path::Path) -> io::Result<()> {
-        self.log = LogTarget::File(Arc::new(File::options().append(true).create(true).open(path)?));
+        // As with ssh, a new file is for its owner alone.
+        let file = File::options().append(true).create(true).mode(0o600).open(path)?;
+        self.log = LogTarget::File(Arc::new(file));
         Ok(())
     }
 
