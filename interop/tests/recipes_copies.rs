@@ -1,4 +1,5 @@
-//! Recipes for copies: names with special characters, and targets with a trailing slash.
+//! Recipes for copies: names with special characters, targets with a trailing slash or behind links, and
+//! programs that copy by ssh.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 
@@ -61,6 +62,81 @@ last -r t bob@server:/none/x; last -r t bob@server:/proc; last -r f bob@server:/
 last bob@server:f .; last bob@server:/none .; last f bob@server:ok; last -r t bob@server:ok2"#,
         sees: &["failed to upload file f to /none/x\n1\n", "failed to upload directory t to /none/x\n1\n"],
         ends: Ends::Client,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// A link in the place of the target: to nothing, to a directory, to a file. `scp -r` makes the directory
+/// that a link is to lead to.
+#[test]
+fn targets_behind_symbolic_links() {
+    Recipe {
+        client: r#"
+mkdir -p d/sub; echo a >d/a; echo b >d/sub/b
+for copy in 'scp -qr d bob@server:L' 'scp -q d/a bob@server:L' 'echo put -r d L' 'echo put d/a L'; do
+    for to in new ../bob/new no/where dir file L; do
+        ssh bob@server "rm -rf new dir; mkdir dir; echo old >file; ln -sfn $to L"
+        case $copy in
+        echo*) $copy | sftp -qb - bob@server >/dev/null 2>&1; status=${PIPESTATUS[1]} ;;
+        *) $copy 2>/dev/null; status=$? ;;
+        esac
+        echo "== $copy, $to: $status"
+        ssh bob@server 'find L new dir file no -printf "%p %y %l\n" 2>/dev/null | LC_ALL=C sort; cat file'
+    done
+done
+"#,
+        sees: &["== scp -qr d bob@server:L, new: 0\nL l new\ndir d \nfile f \nnew d \nnew/a f \n"],
+        ends: Ends::Client,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// lftp's mirror in both directions, and its own commands.
+#[test]
+fn lftp_mirrors_trees_both_ways() {
+    Recipe {
+        tools: &["lftp"],
+        setup: r#"
+mkdir -p /home/bob/m/a/b
+for n in 1 2 3 4 5; do echo $n >/home/bob/m/f$n; echo $n >"/home/bob/m/a/b/s $n"; done
+ln -s f1 /home/bob/m/l
+touch -d '2020-02-02 UTC' /home/bob/m/f2
+chmod 640 /home/bob/m/f3
+chown -R bob: /home/bob/m
+"#,
+        client: r#"
+by() { lftp -c "set sftp:connect-program 'ssh -a -x'; set net:max-retries 1; open sftp://bob:@server; $1"; echo "= $?"; }
+mkdir -p t/x; for n in 1 2 3; do echo $n >t/x/$n; done; ln -s 1 t/x/l
+by 'mirror --parallel=3 m got'; find got -printf '%P %y %m %l\n' | LC_ALL=C sort; stat -c %Y got/f2
+by 'mirror -R --parallel=2 t/x up'; rm t/x/3; by 'mirror -R --delete t/x up'
+by 'pget -n 3 -c m/f1 -o part; put -c part -o again; mv again moved; chmod 600 moved; mkdir -p q/w; rmdir q/w; cls -1 m; find m'
+ssh bob@server 'find up q moved -printf "%p %y %m %l\n" | LC_ALL=C sort'
+"#,
+        sees: &["a/b/s 5 f 644 \n", "1580601600\n", "moved f 600 \n"],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// sshfs by the options of its manuals.
+#[test]
+fn sshfs_by_its_options() {
+    Recipe {
+        tools: &["sshfs", "fusermount3"],
+        setup: "mkdir /home/bob/d; echo one >/home/bob/d/f; ln -s f /home/bob/d/rel; chown -R bob: /home/bob/d",
+        client: r#"
+mkdir m
+with() { sshfs bob@server:d m -o "$1"; echo "$1: $?"; }
+with follow_symlinks,ServerAliveInterval=5; cat m/rel; cp /etc/services m/s; cmp m/s /etc/services; mkdir m/dd; mv m/s m/dd/s; truncate -s 100 m/dd/s; stat -c %s m/dd/s; fusermount3 -u m
+with idmap=user,cache=no,direct_io,transform_symlinks; readlink m/rel; stat -c %U m/f; dd if=/dev/zero of=m/z bs=4k count=33 seek=7 status=none; stat -c %s m/z; rm m/z; ln m/f m/hard; echo $?; fusermount3 -u m
+with ro,sshfs_sync; echo x >m/no; cat m/f; fusermount3 -u m
+with disable_hardlink,max_conns=3; for n in 1 2 3 4; do (head -c 300000 /dev/urandom >m/r$n; sha256sum <m/r$n >r$n) & done; wait; touch -d '2001-01-01 UTC' m/f; chmod 600 m/f; stat -c '%a %Y' m/f; fusermount3 -u m
+for n in 1 2 3 4; do ssh bob@server sha256sum "<d/r$n" | cmp - r$n && echo same; done
+with kernel_cache,no_readahead; cat m/f; ls m; fusermount3 -u m
+"#,
+        sees: &["ServerAliveInterval=5: 0\none\n100\n", "600 978307200\nsame\nsame\nsame\nsame\n"],
         ..RECIPE
     }
     .run();
