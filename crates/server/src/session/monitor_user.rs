@@ -10,7 +10,7 @@ use rustix::process::{Signal, kill_process};
 
 use super::common::Address;
 use super::monitor_child::{Child, bury};
-use super::monitor_wait::{Stop, WaitEnd, answer, wait};
+use super::monitor_wait::{MOST_LAST_READS, Stop, WaitEnd, answer, wait};
 use super::resumable::Resumable;
 use super::shared_sockets::{EndReason, SharedSockets};
 use super::terminal;
@@ -28,10 +28,6 @@ pub(super) struct UsageSinks<'a, 'b> {
     pub(super) usage_log: &'a mut UsageLog<'b>,
     pub(super) control: &'a File,
 }
-
-/// Largest number of reads after the user session process has ended: more than the socket's buffer holds. A
-/// process of the user may hold the other end, and send without end.
-const MOST_LAST_READS: usize = 1024;
 
 /// Serves the user session process: signatures by host keys, records, resumption. Returns the exit status.
 pub(super) fn after(

@@ -15,6 +15,7 @@ use lh_session_list::Wait;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use zeroize::Zeroizing;
 
+use super::monitor_wait::MOST_LAST_READS;
 use crate::log::{Field, Log, debug, info};
 use crate::monitor::Monitor;
 use crate::monitor_ipc::{MAX_HAND_OVER, MAX_MONITOR_REQUEST, MonitorSocket, MonitorSocketError};
@@ -25,10 +26,6 @@ use reported_state::ReportedState;
 
 /// Largest number of connections accepted in one turn.
 const MOST_AT_ONCE: usize = 256;
-
-/// Largest number of reads after the user session process has ended: more than the socket's buffer holds. A
-/// process of the user may hold the other end, and send without end.
-const MOST_LAST_READS: usize = 1024;
 
 /// A session that may be resumed over another connection. See the module documentation.
 pub(super) struct Resumable {
