@@ -21,6 +21,27 @@ pub(super) fn begin<I: Instruments>(
     seconds: f64,
 ) -> bool {
     let limit = (LIMIT + FOR_ROUND_TRIP * facts.round_trip() + facts.logins.seconds()).min(MOST);
+    begin_before(limit, instruments, facts, name, seconds)
+}
+
+/// Like [`begin`], with the most time that any run has: for steps that decide about a difference which is too
+/// large to be left open.
+pub(super) fn begin_for_large_difference<I: Instruments>(
+    instruments: &mut I,
+    facts: &mut Facts,
+    name: &str,
+    seconds: f64,
+) -> bool {
+    begin_before(MOST, instruments, facts, name, seconds)
+}
+
+fn begin_before<I: Instruments>(
+    limit: f64,
+    instruments: &mut I,
+    facts: &mut Facts,
+    name: &str,
+    seconds: f64,
+) -> bool {
     let fits = instruments.elapsed() + DRAINS * seconds <= limit;
     if fits {
         instruments.begin_step(name);

@@ -15,6 +15,8 @@ use crate::stats::{median, rate};
 
 /// Ratio of two rates from which they are measured in turns.
 const SUSPICIOUS: f64 = 1.3;
+/// Ratio of two rates from which they are measured in turns even if that takes the most time of a run.
+const FAR_APART: f64 = 5.0;
 /// Ratio of two rates from which further rounds are worth their time, and of all rounds from which a mark is
 /// throttled.
 const DIFFERS: f64 = 1.5;
@@ -122,9 +124,8 @@ fn uploads<I: Instruments>(
     }
     for (mark, used_for, with) in all {
         let full = Transfer::full(Direction::Up, round_trip);
-        let in_doubt = without >= SUSPICIOUS * with;
-        let seconds = IN_TURNS * full.time.as_secs_f64();
-        let (with, without) = if !in_doubt || !budget::begin(instruments, facts, "a mark in turns", seconds) {
+        let is_measured = begin_turns(instruments, facts, "a mark in turns", without / with.max(1.0), &full);
+        let (with, without) = if !is_measured {
             (vec![with], vec![without])
         } else {
             in_turns(|is_marked| {
@@ -143,6 +144,22 @@ fn uploads<I: Instruments>(
         });
     }
     Ok(())
+}
+
+/// Begins the transfers in turns if the ratio of the first two rates asks for them and there is time.
+fn begin_turns<I: Instruments>(
+    instruments: &mut I,
+    facts: &mut Facts,
+    name: &str,
+    ratio: f64,
+    transfer: &Transfer,
+) -> bool {
+    let seconds = IN_TURNS * transfer.time.as_secs_f64();
+    if ratio >= FAR_APART {
+        budget::begin_for_large_difference(instruments, facts, name, seconds)
+    } else {
+        ratio >= SUSPICIOUS && budget::begin(instruments, facts, name, seconds)
+    }
 }
 
 /// Rates of transfers with the mark and without it.
@@ -252,19 +269,17 @@ fn downloads<I: Instruments>(instruments: &mut I, facts: &mut Facts, begun: Down
     }
     let Some((slow, fast)) = extremes(&kinds) else { return };
     let full = Transfer::full(Direction::Down, round_trip);
-    let in_doubt = fast.rate >= SUSPICIOUS * slow.rate;
-    let seconds = IN_TURNS * full.time.as_secs_f64();
-    let measured =
-        if !in_doubt || !budget::begin(instruments, facts, "a mark of the server in turns", seconds) {
-            Ok((vec![slow.rate], vec![fast.rate]))
-        } else {
-            in_turns(|is_marked| {
-                let kind = if is_marked { slow.kind } else { fast.kind };
-                let connection = instruments.prepare(Place::Server, &PLAIN, false);
-                let measured = download(instruments, kind, connection, &full)?;
-                measured.map(|download| download.rate).ok_or(Fault::Late("a download broke off"))
-            })
-        };
+    let ratio = fast.rate / slow.rate.max(1.0);
+    let measured = if !begin_turns(instruments, facts, "a mark of the server in turns", ratio, &full) {
+        Ok((vec![slow.rate], vec![fast.rate]))
+    } else {
+        in_turns(|is_marked| {
+            let kind = if is_marked { slow.kind } else { fast.kind };
+            let connection = instruments.prepare(Place::Server, &PLAIN, false);
+            let measured = download(instruments, kind, connection, &full)?;
+            measured.map(|download| download.rate).ok_or(Fault::Late("a download broke off"))
+        })
+    };
     if let Ok((with, without)) = measured {
         facts.throughput.marks.push(Mark {
             direction: Direction::Down,

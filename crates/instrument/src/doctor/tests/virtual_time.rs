@@ -75,6 +75,10 @@ fn suspicions_cost_only_their_own_repetitions() {
     let (facts, steps) = repetitions(Virtual { throttled, ..Virtual::healthy(0.08) });
     assert_eq!(steps, ["a mark in turns"]);
     assert_eq!(diagnose(&facts)[0].cause, "dscp");
+    // So far apart are the rates that they are compared even where the run has taken long.
+    let late = |rate| Virtual { now: 13.0, throttled: Some((0x20, rate)), ..Virtual::healthy(0.08) }.run();
+    assert!(!late(4e6).2.contains(&"a mark in turns".to_owned()));
+    assert_eq!(diagnose(&late(1e6).0)[0].cause, "dscp");
     // Several connections are faster, and a flow shows no cause: it is measured again.
     let (facts, steps) = repetitions(Virtual { rate: 3e6, ..Virtual::healthy(0.08) });
     assert_eq!(steps, ["upload, again", "download, again", "another congestion control"]);
