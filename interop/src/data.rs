@@ -17,8 +17,8 @@ pub fn json_lines(text: &str) -> Vec<serde_json::Value> {
         .collect()
 }
 
-/// Writes `size` pseudo-random bytes to `path`. They neither compress nor repeat within a block, and are equal
-/// in every run.
+/// Writes `size` pseudo-random bytes to `path`. They neither compress nor repeat within a block, and are
+/// equal in every run.
 pub fn make_blob(path: &Path, size: usize) {
     let mut noise = Seeded::new(size as u64);
     let mut file = fs::File::create(path).unwrap();

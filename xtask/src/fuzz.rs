@@ -17,7 +17,7 @@ const INSTRUMENT: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sani
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Ccodegen-units=1";
 
-/// Default seconds per target. The corpora of the repository alone take less; campaigns search for new inputs.
+/// Default seconds per target. The corpora of the repository take less; campaigns search for new inputs.
 const SHORT: u64 = 2;
 
 /// Returns the names of the targets, from the file names in `fuzz/fuzz_targets`.

@@ -29,6 +29,10 @@ pub(crate) const MAX_MONITOR_REQUEST: usize = 512 * 1024;
 /// sends before the login.
 pub(crate) const MAX_HAND_OVER: usize = 4 << 20;
 
+/// Largest number of reads after the user session process has ended: more than the socket's buffer holds. A
+/// process of the user may hold the other end, and send without end.
+pub(crate) const MOST_LAST_READS: usize = 1024;
+
 /// Longest `TERM` value that a recording has, characters.
 const LONGEST_TERMINAL_TYPE: usize = 256;
 

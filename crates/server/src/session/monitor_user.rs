@@ -10,7 +10,7 @@ use rustix::process::{Signal, kill_process};
 
 use super::common::Address;
 use super::monitor_child::{Child, bury};
-use super::monitor_wait::{MOST_LAST_READS, Stop, WaitEnd, answer, wait};
+use super::monitor_wait::{Stop, WaitEnd, answer, wait};
 use super::resumable::Resumable;
 use super::shared_sockets::{EndReason, SharedSockets};
 use super::terminal;
@@ -19,7 +19,7 @@ use crate::exit_status::EXIT_FAILURE;
 use crate::log::{Log, debug, error, info};
 use crate::monitor::{Monitor, Unexpected};
 use crate::monitor_ipc::{
-    MAX_MONITOR_REQUEST, MonitorRequest, MonitorSocket, MonitorSocketError, encode_last,
+    MAX_MONITOR_REQUEST, MOST_LAST_READS, MonitorRequest, MonitorSocket, MonitorSocketError, encode_last,
 };
 use crate::usage::ConnectionUsage;
 

@@ -11,10 +11,6 @@ use crate::log::error;
 use crate::monitor::Unexpected;
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
-/// Largest number of reads after the user session process has ended: more than the socket's buffer holds. A
-/// process of the user may hold the other end, and send without end.
-pub(super) const MOST_LAST_READS: usize = 1024;
-
 /// The event that ended a wait.
 pub(super) enum WaitEnd {
     /// A message of the connection's own process, or a request of another one, or both.

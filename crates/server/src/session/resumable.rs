@@ -15,10 +15,11 @@ use lh_session_list::Wait;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use zeroize::Zeroizing;
 
-use super::monitor_wait::MOST_LAST_READS;
 use crate::log::{Field, Log, debug, info};
 use crate::monitor::Monitor;
-use crate::monitor_ipc::{MAX_HAND_OVER, MAX_MONITOR_REQUEST, MonitorSocket, MonitorSocketError};
+use crate::monitor_ipc::{
+    MAX_HAND_OVER, MAX_MONITOR_REQUEST, MOST_LAST_READS, MonitorSocket, MonitorSocketError,
+};
 use crate::resuming::{
     FromClaimant, FromUser, Login, Moved, SessionTerms, TIMEOUT, ToClaimant, ToUser, check, listen,
 };
