@@ -11,3 +11,15 @@ listener() {
         *) return 1 ;;
     esac
 }
+# Restarts the service, if it runs, by this program. Not where the new version refuses the configuration: the old
+# listener still lets users in, and none would be there behind a restart.
+restart_service() {
+    if said=$(if [ -r /etc/default/lhsshd ]; then . /etc/default/lhsshd; fi
+        /usr/sbin/lhsshd -t -f /etc/ssh/lhsshd_config $LHSSHD_OPTIONS 2>&1); then
+        "$1" try-restart lhsshd.service > /dev/null || true
+    elif systemctl --quiet is-active lhsshd.service; then
+        echo "$said" >&2
+        echo "lhsshd is not restarted: the old version runs until you change its configuration and call" >&2
+        echo "  systemctl restart lhsshd" >&2
+    fi
+}

@@ -69,6 +69,15 @@ quietly apt install /tmp/next-longhaul.deb /tmp/next-longhaul-server.deb
 [ "$(stat -Lc %i "/proc/$(main_process)/exe")" != "$program" ] || fail "the server is the old one"
 logs_in "after the upgrade"
 
+step "upgrade to a version that refuses the configuration"
+server=$(main_process)
+echo 'RDomain x' > /etc/ssh/lhsshd_config.d/wrong.conf
+dpkg --install /tmp/next-longhaul-server.deb > /tmp/said.log 2>&1 || { cat /tmp/said.log; fail "the upgrade"; }
+grep -q "wrong.conf" /tmp/said.log && grep -q "not restarted" /tmp/said.log || { cat /tmp/said.log; fail "nothing names the line"; }
+[ "$(main_process)" = "$server" ] || fail "the server does not go on"
+logs_in "with the server of before the upgrade"
+rm /etc/ssh/lhsshd_config.d/wrong.conf
+
 step "what fails is started again"
 server=$(main_process)
 kill -KILL "$server"
