@@ -9,6 +9,7 @@ use lh_auth::server::{Attempt, HostBasedAttempt, Method, ResumeAttempt, TicketAt
 use lh_crypto::PublicKey;
 use lh_session_list::Programs;
 use lh_sys::signals::Signals;
+use lh_testkit::Seeded;
 use lh_wire::Writer as _;
 use rustix::process::Signal;
 use zeroize::Zeroizing;
@@ -33,19 +34,17 @@ fn sequences() -> u64 {
     std::env::var("LH_SEQUENCES").ok().and_then(|number| number.parse().ok()).unwrap_or(SEQUENCES)
 }
 
-/// Pseudo-random numbers (xorshift64*): a failure names the sequence, which is the seed.
-struct Numbers(u64);
+/// Pseudo-random numbers: a failure names the sequence, which is the seed.
+struct Numbers(Seeded);
 
 impl Numbers {
     fn new(sequence: u64) -> Self {
-        Self(sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        // Spread, because neighbouring seeds give alike numbers at first.
+        Self(Seeded::new(sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
     fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % end
+        self.0.below(end)
     }
 
     fn one_in(&mut self, number: usize) -> bool {
