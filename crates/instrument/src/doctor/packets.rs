@@ -141,17 +141,20 @@ fn drops_of_policer(judged: &JudgedDirection<'_>) -> Option<f64> {
 /// Returns whether segments are lost without a queue before, again and again, and several connections
 /// together are no faster; or each connection loses what exceeds a rate of its own.
 pub(super) fn is_policed(judged: &JudgedDirection<'_>) -> bool {
-    drops_of_policer(judged)
-        .zip(judged.factor())
-        .is_some_and(|(part, factor)| factor < EACH_IS_LIMITED || is_of_each_connection(judged, part))
+    policed_part(judged).is_some()
+}
+
+/// The part of the segments that a policer dropped, and how many times faster several connections are.
+fn policed_part(judged: &JudgedDirection<'_>) -> Option<(f64, f64)> {
+    let (part, factor) = drops_of_policer(judged).zip(judged.factor())?;
+    (factor < EACH_IS_LIMITED || is_of_each_connection(judged, part)).then_some((part, factor))
 }
 
 /// Finds a policer on the path.
 pub(super) fn policer(judged: &JudgedDirection<'_>) -> Option<Finding> {
-    let part = drops_of_policer(judged).filter(|_| is_policed(judged))?;
+    let (part, factor) = policed_part(judged)?;
     let sender = judged.flow.tcp.sender.as_ref()?;
     let together = judged.facts.throughput.together(judged.direction)?;
-    let factor = judged.factor()?;
     let is_of_each = factor >= EACH_IS_LIMITED;
     let (idle, loaded) = (judged.facts.round_trip(), sender.loaded_rtt?);
     let course = judged.flow.tcp.drops.as_ref()?;

@@ -67,6 +67,11 @@ impl JudgedDirection<'_> {
         busier(self.flow, |end| end.turns, |turns| turns.waited)
     }
 
+    /// Finds the end whose process other programs keep longest from the processor that it wants.
+    fn kept(&self) -> Option<(&'static str, Turns)> {
+        busier(self.flow, |usage| usage.turns.filter(is_kept), |turns| turns.waited)
+    }
+
     /// Returns whether TCP waits for the SSH process of an end, or does not show it. A process that waits for
     /// its turn while TCP has data to send, and space for what arrives, delays nothing.
     fn tcp_waits_for(&self, end: &str) -> bool {
@@ -85,7 +90,7 @@ impl JudgedDirection<'_> {
     /// Finds a machine that is too busy to tell what limits a connection: several together are faster, and
     /// have more turns at the processors. TCP does not show that it waits for the process.
     pub(super) fn undecided(&self) -> Option<Finding> {
-        let (end, turns) = busier(self.flow, |usage| usage.turns.filter(is_kept), |turns| turns.waited)?;
+        let (end, turns) = self.kept()?;
         Some(Finding {
             cause: "busy_machine",
             title: format!(
@@ -242,7 +247,7 @@ impl JudgedDirection<'_> {
     /// Finds other programs that use the processor.
     fn shared_processor(&self) -> Option<Finding> {
         // If both ends are kept busy, the one that waits longer is the slower one.
-        let (end, turns) = busier(self.flow, |usage| usage.turns.filter(is_kept), |turns| turns.waited)?;
+        let (end, turns) = self.kept()?;
         if !self.tcp_waits_for(end) {
             return None;
         }
