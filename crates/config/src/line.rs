@@ -155,6 +155,17 @@ impl Arguments {
         Ok(())
     }
 
+    /// Checks that none of several words is empty. ssh accepts such words.
+    ///
+    /// # Errors
+    /// [`ValueFault::EmptyWord`], on a server.
+    pub fn refuse_empty_among(&self, words: &[String]) -> Result<(), ValueError> {
+        if self.dialect() == Dialect::Server && words.iter().any(String::is_empty) {
+            return Err(self.refused(ValueFault::EmptyWord));
+        }
+        Ok(())
+    }
+
     /// Returns the next word, or `None` at the end.
     pub fn next_word(&mut self) -> Option<String> {
         let word = self.words.get(self.next)?;

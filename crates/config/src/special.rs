@@ -7,10 +7,10 @@ mod ip_qos;
 mod lifetime;
 
 use crate::forward::parse_port;
-use crate::line::{Arguments, Dialect};
+use crate::line::Arguments;
 use crate::pattern::{ListMatch, match_list};
 use crate::table::Value;
-use crate::value_error::{Syntax, ValueError, ValueFault};
+use crate::value_error::{Syntax, ValueError};
 use std::time::Duration;
 
 pub use agent::{AddKeysToAgent, ForwardAgent};
@@ -167,9 +167,7 @@ impl Value for LogVerbose {
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let words = args.remaining();
         args.refuse_none_among(&words)?;
-        if args.dialect() == Dialect::Server && words.iter().any(String::is_empty) {
-            return Err(args.refused(ValueFault::EmptyWord));
-        }
+        args.refuse_empty_among(&words)?;
         Ok(Self(if words.len() == 1 && words[0].eq_ignore_ascii_case("none") { Vec::new() } else { words }))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {

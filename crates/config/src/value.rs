@@ -205,9 +205,8 @@ impl Value for Words {
         // On a server, `none` may stand beside further files.
         if args.dialect() == Dialect::Client {
             args.refuse_none_among(&words)?;
-        } else if words.iter().any(String::is_empty) {
-            return Err(args.refused(ValueFault::EmptyWord));
         }
+        args.refuse_empty_among(&words)?;
         Ok(Self(words))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
