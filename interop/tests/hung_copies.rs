@@ -43,6 +43,14 @@ impl Setup {
         command
     }
 
+    /// A download into the file of the held file system, slow enough to be stopped in its middle.
+    fn slow_download(&self) -> Command {
+        make_blob(&self.lab.path("blob"), SIZE);
+        self.held.set_content(b"");
+        let (file, blob) = (self.held.file(), self.remote("blob"));
+        self.command(&["-l", "16000", "--in-place", &blob, file.to_str().unwrap()])
+    }
+
     fn remote(&self, name: &str) -> String {
         format!("127.0.0.1:{}", self.lab.arg(name))
     }
@@ -105,11 +113,7 @@ fn a_signal_ends_an_upload_whose_read_hangs() {
 #[test]
 fn a_signal_ends_a_download_whose_write_hangs() {
     let Some(setup) = setup("a_signal_ends_a_download_whose_write_hangs") else { return };
-    make_blob(&setup.lab.path("blob"), SIZE);
-    setup.held.set_content(b"");
-    let (file, blob) = (setup.held.file(), setup.remote("blob"));
-    let words = ["-l", "16000", "--in-place", &blob, file.to_str().unwrap()];
-    let mut child = setup.command(&words).spawn().unwrap();
+    let mut child = setup.slow_download().spawn().unwrap();
     setup.during(&mut child, "data are written", || setup.held.content().len() > SIZE / 8);
     setup.held.stop_reading();
     let output = setup.end(child, Signal::TERM);
@@ -122,13 +126,8 @@ fn a_signal_ends_a_download_whose_write_hangs() {
 #[test]
 fn a_signal_ends_a_copy_whose_last_close_hangs() {
     let Some(setup) = mounted("a_signal_ends_a_copy_whose_last_close_hangs") else { return };
-    make_blob(&setup.lab.path("blob"), SIZE);
-    setup.held.set_content(b"");
-    let (file, blob) = (setup.held.file(), setup.remote("blob"));
-    let words = ["-l", "16000", "--in-place", &blob, file.to_str().unwrap()];
     let heard = setup.lab.path("heard");
-    let mut command = setup.command(&words);
-    let mut child = command.stderr(std::fs::File::create(&heard).unwrap()).spawn().unwrap();
+    let mut child = setup.slow_download().stderr(std::fs::File::create(&heard).unwrap()).spawn().unwrap();
     setup.during(&mut child, "data are written", || setup.held.content().len() > SIZE / 8);
     setup.held.hold_closing();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();

@@ -10,19 +10,8 @@ use crate::flow::Turns;
 
 #[test]
 fn policer_is_told_from_loss_and_from_a_full_queue() {
-    let mut facts = good();
-    sender(&mut facts).resent = 600.0;
-    // Losses returned again and again, with a short round trip.
-    let course = Drops {
-        first: 300.0,
-        later_sent: 25_000.0,
-        later: 300.0,
-        returned: 9,
-        first_round_trip: 0.052,
-        later_round_trip: Some(0.052),
-        ..Drops::default()
-    };
-    up(&mut facts).tcp.drops = Some(course.clone());
+    let mut facts = policed();
+    let course = up(&mut facts).tcp.drops.clone().unwrap();
     let (cause, title) = first(&facts);
     assert!(cause == "policer" && title.contains("exceeds 10.5 MB/s on uploads"), "{title}");
     // A bucket that is full at first adds to the rate of one connection, and none to that of
@@ -59,7 +48,8 @@ fn policer_is_told_from_loss_and_from_a_full_queue() {
     assert!(!is_named(&facts));
 }
 
-/// A policer holds one connection and four to the same rate.
+/// A policer holds one connection and four to the same rate: losses return again and again, with a short
+/// round trip.
 fn policed() -> Facts {
     let mut facts = good();
     sender(&mut facts).resent = 600.0;
