@@ -72,6 +72,11 @@ pub trait Environment {
         None
     }
 
+    /// Returns the home directory of the user that runs the server, for `~/…` in `sshd_config`.
+    fn own_home(&self) -> Option<PathBuf> {
+        self.variable("HOME").map(PathBuf::from)
+    }
+
     /// Returns whether an algorithm with this name exists; with `pattern`, the name may be a pattern.
     fn knows_algorithm(&self, _kind: AlgorithmKind, _name: &str, _pattern: bool) -> bool {
         true

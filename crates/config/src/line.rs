@@ -65,6 +65,16 @@ pub fn split_words(text: &str, comments: bool) -> Result<Vec<String>, BadQuotes>
     Ok(words)
 }
 
+/// Returns whether a value, without comments at its end, has bytes that are not UTF-8, which
+/// [`read_text`](crate::include::read_text) has replaced. A rule about such a name would be about another one.
+pub(crate) fn has_replaced_bytes(text: &str) -> bool {
+    let replaced = |text: &str| text.contains(char::REPLACEMENT_CHARACTER);
+    replaced(text) && split_words(text, true).map_or(true, |words| words.iter().any(|word| replaced(word)))
+}
+
+/// What is said of a line with such bytes.
+pub(crate) const NOT_UTF8: &str = "bytes that are not UTF-8 (iconv converts files)";
+
 /// Takes the next word, by the rules of a shell; `None` at the end.
 ///
 /// Only blanks and tabs separate words, as in sshd: a carriage return within a line belongs to a name.

@@ -35,6 +35,10 @@ impl Environment for Host {
         crate::account::look_up(user).map(|user| user.home)
     }
 
+    fn own_home(&self) -> Option<PathBuf> {
+        lh_sys::users::by_uid(rustix::process::getuid().as_raw()).ok().flatten().map(|user| user.home)
+    }
+
     fn knows_algorithm(&self, kind: AlgorithmKind, name: &str, pattern: bool) -> bool {
         let is = |known: &&str| if pattern { fits(known, name) } else { *known == name };
         let kind = registered(kind);

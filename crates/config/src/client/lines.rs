@@ -13,7 +13,7 @@ use crate::environment::CommandFailure;
 use crate::error::{ConfigError, errno_text};
 use crate::expand_error::ExpandError;
 use crate::include::{MAX_DEPTH, Matches, glob, read_text};
-use crate::line::{Arguments, Dialect, split_keyword, split_words};
+use crate::line::{Arguments, Dialect, NOT_UTF8, has_replaced_bytes, split_keyword, split_words};
 use crate::match_error::MatchError;
 use crate::names::{host_is_safe, user_is_safe};
 use crate::pattern::{ListMatch, match_list, wildcard};
@@ -98,6 +98,10 @@ impl Loader<'_> {
         let lower = keyword.to_ascii_lowercase();
         if rest.is_empty() {
             return Ok(self.bad(place.say(format!("no argument after keyword \"{lower}\""))));
+        }
+        // The patterns of a `Host` line match no name that a user types, and blocks of other hosts do not count.
+        if lower != "host" && (*active || lower == "match") && has_replaced_bytes(rest) {
+            return Ok(self.bad(place.say(NOT_UTF8)));
         }
         match lower.as_str() {
             "host" => return Ok(self.host_line(rest, place, active, context)),

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::criteria::Criteria;
+use super::file_names;
 use super::source::{Source, Statement};
 use crate::algorithms::{AlgorithmKind, all_known, expanded, first_unknown};
 use crate::enums::LogLevel;
 use crate::environment::Environment;
 use crate::error::{ConfigError, ConfigFault, errno_text, lines_at};
 use crate::include::{self, MAX_DEPTH, Matches, glob};
-use crate::line::{Arguments, Dialect, split_keyword, split_words};
+use crate::line::{Arguments, Dialect, NOT_UTF8, has_replaced_bytes, split_keyword, split_words};
 use crate::match_error::MatchError;
 use crate::note::Note;
 use crate::server_table::{SERVER_IGNORED, SERVER_KEYWORDS, ServerSettings};
@@ -149,6 +150,9 @@ impl Loader<'_> {
         if rest.is_empty() {
             return Ok(self.bad(place.say(&format!("no argument after keyword \"{keyword}\""))));
         }
+        if has_replaced_bytes(rest) {
+            return Ok(self.bad(place.say(NOT_UTF8)));
+        }
         if keyword.eq_ignore_ascii_case("match") {
             return match Criteria::parse(rest) {
                 Ok(criteria) => {
@@ -199,7 +203,10 @@ impl Loader<'_> {
             (Some(kind), Some(list)) if list.contains(['*', '?']) && args.clone().remaining().len() == 1 => {
                 expanded(&list, kind, self.environment)
             }
-            _ => rest.to_string(),
+            _ => match file_names::absolute(SERVER_KEYWORDS[row].name, &args, self.environment) {
+                Ok(absolute) => absolute.unwrap_or_else(|| rest.to_string()),
+                Err(message) => return Err(self.fatal(place.say(&message))),
+            },
         };
         let mut scratch = ServerSettings::unset();
         if let Err(error) = scratch.set(row, &mut args, &Origin::CommandLine, true) {

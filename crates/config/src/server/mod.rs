@@ -7,6 +7,7 @@
 
 mod criteria;
 mod facts;
+mod file_names;
 mod load;
 mod source;
 

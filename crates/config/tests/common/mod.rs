@@ -82,7 +82,7 @@ impl Home {
     }
 
     /// Writes a file below the home directory, mode 0600.
-    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, text).expect("written");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("mode set");
@@ -109,7 +109,7 @@ impl Home {
     }
 
     /// Loads a file with this text for `host`.
-    pub(crate) fn with_text(&self, host: &str, text: &str) -> Result<ClientConfig, ConfigError> {
+    pub(crate) fn with_text(&self, host: &str, text: impl AsRef<[u8]>) -> Result<ClientConfig, ConfigError> {
         let path = self.write("given", text);
         self.load(&Request { user_file: UserFile::Named(path), ..self.request(host) })
     }
