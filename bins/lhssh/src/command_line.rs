@@ -17,6 +17,7 @@ use lh_config::client::{CommandLine, JumpHost, Request, UserFile};
 use lh_config::forward::{Endpoint, Forward, parse_port};
 use lh_config::names::{host_is_safe, user_is_safe};
 use lh_config::special::EscapeChar;
+use lh_config::token::expand_environment;
 use lh_config::{Account, ConfigError, Environment as _};
 
 use crate::errors::CommandLineError;
@@ -152,8 +153,11 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 lines.push(forward("RemoteForward", "remote", &text(), |spec| Forward::parse(spec, true))?)
             }
             'D' => {
-                let spec = text();
-                Forward::parse_dynamic(&spec).ok_or_else(|| bad_forward("dynamic", &spec))?;
+                let typed = text();
+                let spec = expand_environment(&typed, &SystemEnvironment)
+                    .ok()
+                    .filter(|spec| Forward::parse_dynamic(spec).is_some())
+                    .ok_or_else(|| bad_forward("dynamic", &typed))?;
                 lines.push(CommandLine::Flag("DynamicForward", vec![spec]));
             }
             'W' => {
@@ -163,7 +167,9 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 let spec = text();
                 // The argument has the form of a remote forward without a target.
                 stdio = Some(
-                    Forward::parse(&spec, true)
+                    expand_environment(&spec, &SystemEnvironment)
+                        .ok()
+                        .and_then(|spec| Forward::parse(&spec, true))
                         .filter(|forward| forward.connect.is_none() && has_port(&forward.listen))
                         .ok_or_else(|| bad_forward("stdio", &spec))?
                         .listen,
@@ -295,7 +301,11 @@ fn forward(
     spec: &str,
     parse: impl Fn(&str) -> Option<Forward>,
 ) -> Result<CommandLine, CommandLineError> {
-    let forward = parse(spec).ok_or_else(|| bad_forward(kind, spec))?;
+    // As in ssh, `${NAME}` may stand for any part. The first colon of the result may be a variable's.
+    let bad = || bad_forward(kind, spec);
+    let expanded = expand_environment(spec, &SystemEnvironment).map_err(|_| bad())?;
+    let forward = parse(&expanded).ok_or_else(bad)?;
+    let spec = &*expanded;
     let words = match spec.split_once(':').filter(|_| forward.connect.is_some()) {
         // An empty address means all of them.
         Some(("", rest)) => vec!["*".to_owned(), rest.to_owned()],

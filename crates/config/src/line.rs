@@ -149,6 +149,22 @@ impl Arguments {
         Self { keyword, dialect, words: words.iter().map(|w| w.to_string()).collect(), next: 0, rest }
     }
 
+    /// Returns whether a word contains `${`.
+    pub(crate) fn has_variable(&self) -> bool {
+        self.words.iter().any(|word| word.contains("${"))
+    }
+
+    /// Replaces each word.
+    ///
+    /// # Errors
+    /// Those of `replace`.
+    pub(crate) fn map<E>(mut self, replace: impl Fn(&str) -> Result<String, E>) -> Result<Self, E> {
+        for word in &mut self.words {
+            *word = replace(word)?;
+        }
+        Ok(self)
+    }
+
     /// Returns the program whose file is parsed.
     pub const fn dialect(&self) -> Dialect {
         self.dialect

@@ -549,3 +549,31 @@ fn user_and_revoked_host_keys_expand_tokens() {
     assert_eq!(literal("%u").expect("loads"), "%u");
     assert!(home.with_options(&["RevokedHostKeys=/r/%z"]).is_err());
 }
+
+/// Covers: ssh_config LocalForward; ssh_config RemoteForward; ssh_config DynamicForward
+#[test]
+fn variables_may_stand_for_any_part_of_a_forward() {
+    let mut home = Home::new();
+    for (name, value) in [("DB", "db.example"), ("PORT", "5432"), ("BOTH", "db:5432"), ("S", "/run/s")] {
+        home.world.variables.insert(name.to_owned(), value.to_owned());
+    }
+    let text = "LocalForward ${PORT} ${DB}:${PORT}\nLocalForward ${S}/x a${DB}:1\nRemoteForward 80 ${BOTH}\n\
+                RemoteForward ${DB}:81\nDynamicForward ${DB}:${PORT}\nHost other\nLocalForward ${NO} ${NO}\n";
+    let config = home.with_text("host", text).expect("loads");
+    let dump = config.dump(&|_| Vec::new());
+    for line in [
+        "localforward 5432 [db.example]:5432\n",
+        "localforward /run/s/x [adb.example]:1\n",
+        "remoteforward 80 [db]:5432\n",
+        "remoteforward [db.example]:81 [socks]:0\n",
+        "dynamicforward [db.example]:5432\n",
+    ] {
+        assert!(dump.contains(line), "{line}{dump}");
+    }
+    let found = lines(home.with_text("other", text), home.directory.path());
+    assert_eq!(found[..2], ["env var ${NO} has no value", "given line 7: Bad forwarding specification."]);
+    for one_word in ["RemoteForward 8080:a:80\n", "RemoteForward ssh://u@h:22\n"] {
+        let found = lines(home.with_text("host", one_word), home.directory.path());
+        assert_eq!(found[0], "given line 1: Bad forwarding specification.");
+    }
+}

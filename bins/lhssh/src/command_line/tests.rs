@@ -125,6 +125,18 @@ fn empty_listen_address_means_every_address() {
 }
 
 #[test]
+fn variables_in_forwards_are_replaced() {
+    let is_host = |value: &str| !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let (name, value) = std::env::vars().find(|(_, value)| is_host(value)).expect("such a variable");
+    let (local, stdio) = (format!("8080:a${{{name}}}b:80"), format!("${{{name}}}:82"));
+    let got = interpreted(&["-L", &local, "-W", &stdio, "h"]).expect("fine");
+    assert_eq!(keywords(&got)[0], ("LocalForward".to_owned(), format!("8080 a{value}b:80")));
+    assert_eq!(got.stdio, Some(Endpoint::Tcp { host: Some(value), port: 82 }));
+    let text = interpreted(&["-L", "8080:${NO_SUCH_VARIABLE}:80", "h"]).err().map(|error| error.to_string());
+    assert_eq!(text, Some("Bad local forwarding specification '8080:${NO_SUCH_VARIABLE}:80'".to_owned()));
+}
+
+#[test]
 fn jump_is_given_once_and_not_after_a_proxy() {
     let single = "Only a single -J option is permitted (use commas to separate multiple jump hops)";
     for (args, message) in [

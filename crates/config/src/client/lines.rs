@@ -278,6 +278,19 @@ impl Loader<'_> {
                 std::iter::once(list.as_str()).chain(more.iter().skip(1).map(String::as_str)).collect();
             args = Arguments::from_words(name, Dialect::Client, &words);
         }
+        if ["LocalForward", "RemoteForward", "DynamicForward"].contains(&name) && args.has_variable() {
+            // As in ssh, `${NAME}` may stand for any part. A block of another host may lack its variables.
+            if !active {
+                return true;
+            }
+            args = match args.map(|word| expand_environment(word, self.environment)) {
+                Ok(args) => args,
+                Err(why) => {
+                    self.lines.push(why.to_string());
+                    return self.bad(place.say("Bad forwarding specification."));
+                }
+            };
+        }
         if name == "ProxyJump" {
             let spec = args.clone().next_word().unwrap_or_default();
             let typed = place.origin == Origin::CommandLine;
