@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -236,6 +238,14 @@ impl FileSystem for LocalFs {
 
     fn renumbers_files(&mut self, path: &[u8], device: u64) -> bool {
         renumbers_files_at(&self.path(path), device)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn pin(&mut self, path: &[u8]) -> io::Result<(OwnedFd, Attrs)> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = fs::open(&*self.path(path), flags, Mode::empty())?;
+        let attrs = file::attrs_of(&fs::fstat(&file)?);
+        Ok((file, attrs))
     }
 
     fn max_open(&self) -> u64 {

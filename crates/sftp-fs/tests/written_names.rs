@@ -91,6 +91,62 @@ fn a_file_with_equal_attributes_is_not_the_part() {
     assert_eq!(peer.status(&Request::PosixRename { old: PART, new: b"f" }).message, REPLACED);
 }
 
+fn number_of(path: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::symlink_metadata(path).ok().map(|meta| meta.ino())
+}
+
+/// Makes things by `make` until one has this inode number, and returns it: most file systems give a number that
+/// has become free to the next file.
+fn reuse(dir: &Path, number: u64, make: impl Fn(&Path)) -> Option<std::path::PathBuf> {
+    let names = (0..500).map(|n| dir.join(format!("theirs{n}")));
+    names.inspect(|path| make(path)).find(|path| number_of(path) == Some(number))
+}
+
+/// Another user deletes a part file that the client has closed, and makes a file that gets its inode number.
+#[cfg(target_os = "linux")]
+#[test]
+fn inode_number_of_a_closed_part_is_not_reused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut peer = Peer::new(dir.path());
+    let part = at(dir.path(), PART);
+    let file = |path: &Path| fs::write(path, b"OF ANOTHER ONE").unwrap();
+    for link in [false, true] {
+        if link {
+            peer.ok(&Request::Symlink { target: b"wanted", link: PART });
+        } else {
+            let handle = write(&mut peer, PART, b"of the client");
+            peer.ok(&Request::Close { handle: &handle });
+        }
+        let number = number_of(&part).unwrap();
+        fs::remove_file(&part).unwrap();
+        let got = match link {
+            true => reuse(dir.path(), number, |path| symlink("others", path).unwrap()),
+            false => reuse(dir.path(), number, file),
+        };
+        assert_eq!(got, None, "this one has the number");
+        fs::rename(dir.path().join("theirs0"), &part).unwrap();
+        assert_eq!(peer.status(&Request::PosixRename { old: PART, new: b"f" }).message, REPLACED);
+        peer.ok(&Request::Remove { path: PART });
+        for name in fs::read_dir(dir.path()).unwrap() {
+            fs::remove_file(name.unwrap().path()).unwrap();
+        }
+    }
+    // Of many, those that were closed first are known by their type and owner as well.
+    let name = |n: u32| format!(".{n}.lhpart").into_bytes();
+    for n in 0..200 {
+        let handle = write(&mut peer, &name(n), b"of the client");
+        peer.ok(&Request::Close { handle: &handle });
+    }
+    let first = at(dir.path(), &name(0));
+    let number = number_of(&first).unwrap();
+    fs::remove_file(&first).unwrap();
+    if let Some(directory) = reuse(dir.path(), number, |path| fs::create_dir(path).unwrap()) {
+        fs::rename(directory, first).unwrap();
+        assert_eq!(peer.status(&Request::PosixRename { old: &name(0), new: b"f" }).message, REPLACED);
+    }
+}
+
 /// File systems in user space may give a file another inode number when it is renamed.
 #[test]
 fn attributes_count_where_inode_numbers_change() {

@@ -5,7 +5,7 @@
 //! client's bytes, absolute or relative to the session's start directory.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::extended_attrs::{Ranges, Xattrs};
 use crate::whole::{Made, Whole};
@@ -101,6 +101,11 @@ pub trait FileSystem: Send {
     /// inode number while it is in use, as on file systems in user space. Follows no final symlink.
     fn renumbers_files(&mut self, _path: &[u8], _device: u64) -> bool {
         false
+    }
+    /// Opens the file at `path` without access to its content, and returns its attributes. Follows no final
+    /// symlink. While the descriptor is open, no other file gets the inode number of this one.
+    fn pin(&mut self, _path: &[u8]) -> io::Result<(OwnedFd, Attrs)> {
+        Err(io::ErrorKind::Unsupported.into())
     }
     /// Returns the limit of open files and directories, or 0 if it is unknown.
     fn max_open(&self) -> u64 {

@@ -195,7 +195,7 @@ impl Server {
             }
             Some(mut open) => {
                 if let Open::File(file) = &mut open {
-                    self.closed_parts.note_closed(file);
+                    self.closed_parts.note_closed(file, &mut *self.fs);
                 }
                 self.log.close(&mut open, false);
                 drop(open);

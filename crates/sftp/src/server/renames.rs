@@ -20,6 +20,8 @@ impl Server {
             written.expect_at(&mut *self.fs, old)?;
         }
         self.rename_checked(old, new, replace)?;
+        // Its inode number is not reused before the end of the comparison.
+        let _pinned = self.closed_parts.take(old);
         // Renaming a directory also changes the paths of the files in it.
         self.forget_written(old);
         self.forget_written(new);
@@ -35,10 +37,10 @@ impl Server {
         let closed = self.closed_parts.get(path);
         let open = self.handles.written_at(path);
         // Of an open and a closed file with this name, take the one that was opened later.
-        let is_later = |open: &&mut OpenFile| closed.is_none_or(|(number, _)| open.event.number > number);
-        let attrs = match open.filter(is_later) {
-            Some(open) => open.file.attrs().ok()?,
-            None => closed?.1,
+        let is_later = |open: &&mut OpenFile| closed.is_none_or(|part| open.event.number > part.number);
+        let (attrs, exists) = match open.filter(is_later) {
+            Some(open) => (open.file.attrs().ok()?, true),
+            None => closed.map(|part| (part.attrs, part.pin.is_some()))?,
         };
         // The client may have opened the file through a link that it now renames.
         let is_kept = attrs.is_file() || is_part && attrs.is_symlink();
@@ -49,7 +51,7 @@ impl Server {
         {
             return None;
         }
-        Some(Written { attrs, is_part })
+        Some(Written { attrs, is_part, exists })
     }
 
     /// Remembers a symbolic link that the client has made under a part file's name, until it renames it.
@@ -61,7 +63,7 @@ impl Server {
         // Another user may have replaced the link already. Then its attributes are of no use.
         if let (Ok(attrs), true) = (attrs, self.fs.read_link(link).is_ok_and(|read| read == target)) {
             let number = self.handles.number_file();
-            self.closed_parts.insert(link.to_vec(), number, attrs);
+            self.closed_parts.insert(link.to_vec(), number, attrs, &mut *self.fs);
         }
     }
 
@@ -69,7 +71,7 @@ impl Server {
     pub(super) fn note_hard_link(&mut self, old: &[u8], new: &[u8]) {
         if let (true, Ok(attrs)) = (is_part(new), self.fs.attrs(old, false)) {
             let number = self.handles.number_file();
-            self.closed_parts.insert(new.to_vec(), number, attrs);
+            self.closed_parts.insert(new.to_vec(), number, attrs, &mut *self.fs);
         }
     }
 
