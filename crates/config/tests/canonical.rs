@@ -49,7 +49,7 @@ fn short_names_are_completed_and_files_read_again() {
 fn qualified_and_unknown_names_stay_unchanged() {
     let home = home();
     let host = |name: &str, more: &str| {
-        home.with_text(name, &format!("{DOMAINS}{more}")).map(|config| config.host.clone())
+        home.with_text(name, format!("{DOMAINS}{more}")).map(|config| config.host.clone())
     };
     assert_eq!(host("a.b.c", "").as_deref(), Ok("a.b.c"));
     assert_eq!(host("nowhere", "").as_deref(), Ok("nowhere"));
@@ -57,7 +57,7 @@ fn qualified_and_unknown_names_stay_unchanged() {
     assert_eq!(host("db.lab.x", "CanonicalizeMaxDots 0\n").as_deref(), Ok("db.lab.x"));
     assert_eq!(host("192.0.2.1", "").as_deref(), Ok("192.0.2.1"));
     assert_eq!(host("::0001", "").as_deref(), Ok("::1"), "addresses have one spelling");
-    let strict = home.with_text("nowhere", &format!("{DOMAINS}CanonicalizeFallbackLocal no\n"));
+    let strict = home.with_text("nowhere", format!("{DOMAINS}CanonicalizeFallbackLocal no\n"));
     assert_eq!(lines(strict, home.directory.path()), ["ssh: Could not resolve host \"nowhere\""]);
 }
 

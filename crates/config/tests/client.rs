@@ -107,7 +107,7 @@ fn all_has_at_most_one_attribute_in_front() {
         assert_eq!(said[0], "given line 1: 'all' cannot be combined with other Match attributes", "{text}");
     }
     for (text, port) in [("canonical all", 22), ("host h* all", 5), ("host x all", 22), ("!host x all", 5)] {
-        let config = home.with_text("host", &format!("Match {text}\nPort 5\n")).expect("loads");
+        let config = home.with_text("host", format!("Match {text}\nPort 5\n")).expect("loads");
         assert_eq!(config.port(), port, "{text}");
     }
 }
@@ -405,7 +405,7 @@ fn tokens_tildes_and_variables_in_paths() {
 fn algorithm_lists_edit_the_default() {
     let home = Home::new();
     let list = |text: &str| {
-        let config = home.with_text("h", &format!("Ciphers {text}\n")).expect("loads");
+        let config = home.with_text("h", format!("Ciphers {text}\n")).expect("loads");
         config.ciphers.apply(&["a-1", "a-2", "b"]).join(",")
     };
     assert_eq!(list("x,b,x"), "x,b");
@@ -413,7 +413,7 @@ fn algorithm_lists_edit_the_default() {
     assert_eq!(list("-a-*,zzz"), "b");
     assert_eq!(list("^b,x"), "b,x,a-1,a-2");
     let keys = |text: &str| {
-        let config = home.with_text("h", &format!("HostKeyAlgorithms {text}\n")).expect("loads");
+        let config = home.with_text("h", format!("HostKeyAlgorithms {text}\n")).expect("loads");
         config.host_key_algorithms.apply(&["a-1", "a-2", "b"]).join(",")
     };
     // A pattern matches all known algorithms, not only the default ones.
@@ -428,7 +428,7 @@ fn algorithm_lists_edit_the_default() {
 fn only_names_of_keys_may_be_patterns() {
     let home = Home::new();
     for text in ["Ciphers b,a-*", "MACs +a-*", "KexAlgorithms ^a*"] {
-        assert!(home.with_text("h", &format!("{text}\n")).is_err(), "{text}");
+        assert!(home.with_text("h", format!("{text}\n")).is_err(), "{text}");
     }
     assert!(home.with_text("h", "Ciphers -a-*\nHostKeyAlgorithms a-*\n").is_ok());
 }

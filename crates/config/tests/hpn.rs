@@ -62,7 +62,7 @@ fn client_reads_them_in_files_options_and_matching_blocks() {
             assert!(client_has(home.with_options(&[&option]), line), "-o {option}");
         }
         // The command line takes precedence.
-        let file = home.write("given", &format!("{keyword} {}\n", other_than(value)));
+        let file = home.write("given", format!("{keyword} {}\n", other_than(value)));
         let command_line = vec![CommandLine::Option(format!("{keyword}={value}"))];
         let request = Request { command_line, user_file: UserFile::Named(file), ..home.request("host") };
         assert!(client_has(home.load(&request), line), "-o before a file: {line}");
