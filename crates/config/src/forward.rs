@@ -202,8 +202,8 @@ macro_rules! forwards {
                 }
                 #[allow(clippy::redundant_closure_call)]
                 let forward: Option<Forward> = ($parse)(&spec);
-                // Two ports alone are not a port and a target, although they could be an address and a port. One
-                // word alone has no target.
+                // Two ports alone are not a port and a target, although they could be an address and a port.
+                // One word has no target.
                 let forward = forward.filter(|forward| has_target == forward.connect.is_some());
                 let forward = forward.ok_or_else(|| args.malformed(Syntax::Forward, &spec))?;
                 Ok(Self(vec![forward]))

@@ -65,8 +65,8 @@ pub fn split_words(text: &str, comments: bool) -> Result<Vec<String>, BadQuotes>
     Ok(words)
 }
 
-/// Returns whether a value, without comments at its end, has bytes that are not UTF-8, which
-/// [`read_text`](crate::include::read_text) has replaced. A rule about such a name would be about another one.
+/// Returns whether a value has bytes that are not UTF-8, which [`read_text`](crate::include::read_text) has
+/// replaced. A rule about such a name would be about another one. Comments do not count.
 pub(crate) fn has_replaced_bytes(text: &str) -> bool {
     let replaced = |text: &str| text.contains(char::REPLACEMENT_CHARACTER);
     replaced(text) && split_words(text, true).map_or(true, |words| words.iter().any(|word| replaced(word)))

@@ -96,8 +96,8 @@ fn number_of(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().map(|meta| meta.ino())
 }
 
-/// Makes things by `make` until one has this inode number, and returns it: most file systems give a number that
-/// has become free to the next file.
+/// Makes things by `make` until one has this inode number, and returns it: most file systems give a number
+/// that has become free to the next file.
 fn reuse(dir: &Path, number: u64, make: impl Fn(&Path)) -> Option<std::path::PathBuf> {
     let names = (0..500).map(|n| dir.join(format!("theirs{n}")));
     names.inspect(|path| make(path)).find(|path| number_of(path) == Some(number))

@@ -99,7 +99,7 @@ impl Loader<'_> {
         if rest.is_empty() {
             return Ok(self.bad(place.say(format!("no argument after keyword \"{lower}\""))));
         }
-        // The patterns of a `Host` line match no name that a user types, and blocks of other hosts do not count.
+        // The patterns of a `Host` line match no name that a user types. Blocks of other hosts do not count.
         if lower != "host" && (*active || lower == "match") && has_replaced_bytes(rest) {
             return Ok(self.bad(place.say(NOT_UTF8)));
         }

@@ -53,8 +53,8 @@ pub(super) fn is_same(one: &Attrs, other: &Attrs) -> bool {
     identity(one).is_some() && identity(one) == identity(other)
 }
 
-/// Returns true if both are of one type and owner. Another user can delete a closed file and make one that gets
-/// its inode number.
+/// Returns true if both are of one type and owner. Another user can delete a closed file and make one that
+/// gets its inode number.
 fn is_of_kind(one: &Attrs, other: &Attrs) -> bool {
     const TYPE: u32 = 0o170_000;
     let kind = |attrs: &Attrs| (attrs.permissions.map(|mode| mode & TYPE), attrs.ids.map(|(uid, _)| uid));
