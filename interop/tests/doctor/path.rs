@@ -401,7 +401,7 @@ fn doctor_names_small_packets() {
     first(
         &setup.examine(&[], "small_mtu"),
         "small_mtu",
-        &["Packets hold 576 bytes at most", "524 bytes of data"],
+        &["hold 576 bytes at most", "524 bytes of data"],
     );
 }
 

@@ -231,13 +231,18 @@ pub(super) fn small_packets(judged: &JudgedDirection<'_>) -> Option<Finding> {
     if sender.segments < LEAST_SEGMENTS || data <= 0.0 || data >= SMALL {
         return None;
     }
+    // The probe sends to the server: it tells nothing of segments that are small for a limit of this end.
     let probed = judged.facts.path.segments.filter(|segments| !segments.is_black_hole());
+    let probed = probed.filter(|segments| (segments.passes as f64) < SMALL);
     let mtu = probed.map_or_else(|| (data + HEADERS).round() as u64, |segments| segments.path_mtu());
     let share = |data: f64| data / (data + HEADERS);
     let factor = share(ETHERNET) / share(data);
     Some(Finding {
         cause: "small_mtu",
-        title: format!("Packets hold {mtu} bytes at most (MTU), in place of the 1500 of Ethernet."),
+        title: format!(
+            "Packets of {}s hold {mtu} bytes at most (MTU), in place of the 1500 of Ethernet.",
+            judged.direction.name()
+        ),
         evidence: vec![
             judged.measured(),
             format!("{data:.0} bytes of data in each packet: {} are headers", percent(1.0 - share(data))),

@@ -275,6 +275,13 @@ fn small_packets_are_named_with_the_mtu() {
     let (cause, title) = first(&facts);
     assert!(cause == "small_mtu" && title.contains("576 bytes"), "{title}");
     assert!(diagnose(&facts)[0].change.iter().any(|change| change.contains("TCPMSS")));
+    // A limit of this end: what it sends has larger packets.
+    let mut other_way = good();
+    let down = other_way.throughput.down.flow.as_mut().unwrap();
+    down.tcp.sender.as_mut().unwrap().segment = 288.0;
+    other_way.path.segments = Some(Segments { passes: 1448, offered: 1448, headers: 52 });
+    let title = first(&other_way).1;
+    assert!(title.contains("Packets of downloads hold 340 bytes"), "{title}");
     // IPv6's least MTU, and tunnels over Ethernet.
     for segment in [1208.0, 1368.0, 1448.0, 8948.0] {
         sender(&mut facts).segment = segment;

@@ -77,6 +77,13 @@ fn slow_reverse_lookup_explains_a_slow_login() {
     facts.logins.reverse_lookup = Some(5.0);
     let (cause, title) = first(&facts);
     assert!(cause == "reverse_dns" && title.contains("5.0 s"), "{title}");
+    // OpenSSH lengthens its refusal of the method none.
+    facts.logins.reverse_lookup = Some(3.0);
+    let (cause, title) = first(&facts);
+    assert!(cause == "reverse_dns" && title.contains("waits 3.0 s"), "{title}");
+    let found = diagnose(&facts).remove(0);
+    assert!(found.gain.contains("logins 5.0 s faster"), "{found:?}");
+    assert!(found.evidence.last().unwrap().contains("OpenSSH's own delay"), "{found:?}");
 }
 
 #[test]
