@@ -398,11 +398,7 @@ fn doctor_takes_no_queue_for_a_policer() {
 fn doctor_names_small_packets() {
     let plan = Plan { spec: Spec { mtu: 576, ..spec(100, 20) }, ..Plan::default() };
     let Some(setup) = PathSetup::start("doctor_names_small_packets", &plan) else { return };
-    first(
-        &setup.examine(&[], "small_mtu"),
-        "small_mtu",
-        &["hold 576 bytes at most", "524 bytes of data"],
-    );
+    first(&setup.examine(&[], "small_mtu"), "small_mtu", &["hold 576 bytes at most", "524 bytes of data"]);
 }
 
 /// A proxy command that passes on 2 MB/s in each direction.

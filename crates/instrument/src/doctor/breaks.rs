@@ -31,10 +31,25 @@ pub(super) fn mtu_change(path_mtu: u64) -> Vec<String> {
 }
 
 /// Connections that the server accepted at first, and that broke off during the measurements.
-pub(super) fn broken_off(throughput: &Throughput, systems: &Systems) -> Option<Finding> {
+/// `runs_commands` is false where the first command got no answer.
+pub(super) fn broken_off(throughput: &Throughput, systems: &Systems, runs_commands: bool) -> Option<Finding> {
     let Some(why) = throughput.broken.as_ref() else { return broken_transfers(throughput) };
     if let Some(found) = memory::short_at_break(systems, why) {
         return Some(found);
+    }
+    if !runs_commands {
+        return Some(Finding {
+            cause: "broken_off",
+            title: "The server ends connections when a session begins.".to_owned(),
+            evidence: vec![why.clone(), "logins were accepted".to_owned()],
+            gain: "sessions and copies that work".to_owned(),
+            change: vec![
+                "at the server: journalctl -u ssh says why: a ChrootDirectory that does not belong to root or that others may \
+                 write, a limit of processes (ulimit -u, pids.max), PAM's session modules"
+                    .to_owned(),
+            ],
+            weight: 55.0,
+        });
     }
     Some(Finding {
         cause: "broken_off",

@@ -148,7 +148,8 @@ fn by_control(judged: &JudgedDirection<'_>) -> Option<Held> {
     let system = judged.facts.systems.sending(judged.direction);
     let better = measured(judged);
     let is_usual = USUAL.iter().any(|usual| control.starts_with(usual));
-    if is_usual && better.is_none() {
+    let is_slow = !is_usual && (!grows_by_segments(control) || fills_late(judged));
+    if better.is_none() && !is_slow {
         return None;
     }
     let other = better.map_or("cubic", |(name, _)| name);
@@ -179,6 +180,24 @@ fn by_control(judged: &JudgedDirection<'_>) -> Option<Held> {
     })
 }
 
+/// Seconds in which a control that grows by one segment in each round trip fills half a path, from which it
+/// is slow.
+const LATE: f64 = 1.0;
+
+/// Returns whether a control that grows by one segment in each round trip needs long, after a loss, to fill
+/// the path again. On a short one it does not.
+fn fills_late(judged: &JudgedDirection<'_>) -> bool {
+    let round_trip = judged.facts.round_trip();
+    let holds = judged.facts.throughput.together(judged.direction).unwrap_or(0.0) * round_trip;
+    let segments = judged.sender().map_or(0.0, |sender| holds / sender.segment.max(1.0));
+    0.5 * segments * round_trip >= LATE
+}
+
+/// True for controls that grow by one segment in each round trip.
+fn grows_by_segments(control: &str) -> bool {
+    ["reno", "westwood", "veno"].contains(&control)
+}
+
 /// How a control behaves, as evidence.
 fn habit(control: &str) -> Option<&'static str> {
     match control {
@@ -186,7 +205,7 @@ fn habit(control: &str) -> Option<&'static str> {
             Some("it yields to all other traffic, and slows down where packets begin to queue")
         }
         "vegas" | "nv" | "cdg" => Some("it slows down where round trips get longer, also by chance"),
-        "reno" | "westwood" | "veno" => {
+        control if grows_by_segments(control) => {
             Some("it grows by one segment in each round trip: on long paths it takes minutes")
         }
         _ => None,

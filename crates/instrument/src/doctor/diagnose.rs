@@ -81,8 +81,10 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         jitter::judge(&facts.path, &facts.throughput, &mut found);
     }
     let is_known = found.iter().any(|found| found.cause == "memory_limit") || refusals.explains_break();
-    found.extend(breaks::broken_off(&facts.throughput, &facts.systems).filter(|_| !is_known));
+    let broken_off = breaks::broken_off(&facts.throughput, &facts.systems, facts.shell.is_some());
+    found.extend(broken_off.filter(|_| !is_known));
     waits::full_disks(&facts.disks, &mut found);
+    waits::unwritable(&facts.disks, &mut found);
     JudgedLogins::of(facts).judge(&mut found);
     let (shell, round_trip) = (facts.shell.as_ref(), facts.round_trip());
     if let Some(shell) = shell {

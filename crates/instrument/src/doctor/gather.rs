@@ -4,7 +4,7 @@
 use super::budget;
 use super::delays;
 use super::diagnose::one_is_not_enough;
-use super::facts::{CLOSED, Facts, Logins, RunSettings};
+use super::facts::{CLOSED, Facts, Logins, RunSettings, Unwritable};
 use super::instruments::{Instruments, Login, PLAIN, Place, TOGETHER, Transfer, one_flow, prepared_flow};
 use super::jitter;
 use super::jump;
@@ -300,6 +300,9 @@ fn several<I: Instruments>(instruments: &mut I, facts: &mut Facts, connections: 
     }
 }
 
+/// Words of a system that permits no file in a directory.
+const UNWRITABLE: [&str; 2] = ["Read-only file system", "Permission denied"];
+
 /// Measures both disks side by side.
 fn disks<I: Instruments>(instruments: &mut I, wanted: &RunSettings, facts: &mut Facts) {
     let [here, there] = instruments.disks(wanted, [true, true]);
@@ -312,6 +315,12 @@ fn disks<I: Instruments>(instruments: &mut I, wanted: &RunSettings, facts: &mut 
                 if refusals::is_of_session(&why) {
                     facts.refusals.session = Some(why.clone());
                 }
+                let directory = match end {
+                    "the server" => wanted.remote_directory.clone(),
+                    _ => wanted.local_directory.display().to_string(),
+                };
+                let said = UNWRITABLE.into_iter().find(|words| why.contains(words));
+                facts.disks.unwritable.extend(said.map(|said| Unwritable { end, directory, said }));
                 facts.run.missing.push(format!("the disk of {end}: {why}"));
             }
             None => {}

@@ -402,7 +402,8 @@ fn name_service(logins: &Logins, slow: &[Slow]) -> Option<(Finding, Vec<Stage>)>
     if waits < OF_LOOKUP * excess {
         // Clients shall not learn from the time which users exist.
         evidence.push(
-            "the rest may be OpenSSH's own delay: what it refuses is answered after up to twice the time".to_owned(),
+            "the rest may be OpenSSH's own delay: what it refuses is answered after up to twice the time"
+                .to_owned(),
         );
     }
     let finding = Finding {

@@ -168,6 +168,10 @@ pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
                     "they were lost at {times} times, {each:.0} in a row: {name} slows down once for each, and reaches about {}",
                     rate(bearable(part / each))
                 ),
+                // What slow start has reached lasts until the losses have taken it away.
+                None if bearable(part) < FAR_BELOW * judged.flow.rate => {
+                    format!("at that loss {name} reaches about {} in longer transfers", rate(bearable(part)))
+                }
                 None => format!("at that loss {name} reaches about {}", rate(bearable(part))),
             }),
         ]
@@ -255,6 +259,8 @@ pub(super) fn congestion_marks(judged: &JudgedDirection<'_>) -> Option<Finding> 
     })
 }
 
+/// Part of a transfer's rate from which that of its losses is not the one that was measured.
+const FAR_BELOW: f64 = 0.6;
 /// Segments lost at a time from which losses come in bursts.
 const IN_A_ROW: f64 = 4.0;
 /// Part of the time with losses up to which their times can be told apart.

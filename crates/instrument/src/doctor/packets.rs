@@ -17,10 +17,18 @@ const SMALL: f64 = 1200.0;
 const HEADERS: f64 = 52.0;
 const ETHERNET: f64 = 1448.0;
 
+/// Segments under way up to which their order is nothing that a rate depends on: the other end of a loopback
+/// has what it waits for after microseconds.
+const FEW_UNDER_WAY: f64 = 10.0;
+
 /// Finds packets that overtake others on the path.
 pub(super) fn reordering(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let sender = judged.flow.tcp.sender.as_ref().filter(|sender| sender.is_reordered())?;
     let (name, end) = (judged.direction.name(), judged.direction.sender());
+    let round_trip = judged.facts.round_trip().max(sender.loaded_rtt.unwrap_or(0.0));
+    if judged.flow.rate * round_trip < FEW_UNDER_WAY * sender.segment {
+        return None;
+    }
     let factor = judged.factor().unwrap_or(1.0).max(1.0);
     Some(Finding {
         cause: "reordering",

@@ -13,8 +13,8 @@ const IDLE: f64 = 0.5;
 /// Part of what an SSH window permits in its round trips from which it may be the limit.
 pub(super) const MUCH_OF_WINDOW: f64 = 0.4;
 
-/// Part of the looks from which it is where this end's SSH window explains the rate: the looks of a
-/// busy server are few, and some meet the moment when a window has arrived.
+/// Part of the looks from which it is where this end's SSH window, or a rate limit of the server, explains
+/// the rate: the looks of a busy server are few, and some meet the moment when data have arrived.
 const OFTEN: f64 = 0.7;
 
 /// Returns whether the server's SSH process wants to send less than it could, as TCP and the process show.
@@ -34,6 +34,13 @@ fn uses_up_window(flow: &Flow, round_trip: f64) -> bool {
 /// or the SSH window of this end.
 pub(super) fn is_starved(flow: &Flow, round_trip: f64) -> bool {
     has_nothing_to_send(flow, MOSTLY) && !uses_up_window(flow, round_trip)
+}
+
+/// Like [`is_starved`], with fewer looks that show it, where the direction is slower than the path.
+pub(super) fn is_often_starved(judged: &JudgedDirection<'_>) -> bool {
+    let (flow, round_trip) = (judged.flow, judged.facts.round_trip());
+    let least = if is_as_fast_as_path(judged) { MOSTLY } else { OFTEN };
+    has_nothing_to_send(flow, least) && !uses_up_window(flow, round_trip)
 }
 
 /// Finds an SSH window of this end that does not grow with the path.

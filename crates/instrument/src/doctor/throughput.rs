@@ -174,9 +174,7 @@ fn send_rate(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let is_of_user = judged.factor().is_some_and(|factor| factor < EACH_IS_LIMITED)
         && judged.facts.negotiated.server_is_longhaul()
         && file <= SAME_RATE * flow.rate;
-    let is_limited = is_of_user
-        && judged.direction == Direction::Down
-        && starved::is_starved(flow, judged.facts.round_trip());
+    let is_limited = is_of_user && judged.direction == Direction::Down && starved::is_often_starved(judged);
     let part = flow.application.starved.filter(|_| is_limited)?;
     Some(Finding {
         cause: "pacing",

@@ -1,7 +1,7 @@
 //! Causes that make a person wait besides the login: shells, SFTP, disks, compression.
 
 use super::delays::{self, SLOW};
-use super::facts::{Disks, Logins, Sftp, Shell, Throughput};
+use super::facts::{Disks, Logins, Sftp, Shell, Throughput, Unwritable};
 use super::finding::{Finding, weight_of_factor, weight_of_time};
 use super::home;
 use crate::disk::{Disk, Full};
@@ -237,6 +237,28 @@ pub(super) fn full_disks(disks: &Disks, out: &mut Vec<Finding>) {
                 "or copy to another file system (--remote-dir and --local-dir of this command measure it)".to_owned(),
             ],
             weight: 50.0,
+        });
+    }
+}
+
+/// Finds directories in which the user may not make files.
+pub(super) fn unwritable(disks: &Disks, out: &mut Vec<Finding>) {
+    for Unwritable { end, directory, said } in &disks.unwritable {
+        let (name, flag) = match *end {
+            "the server" if directory == "." => ("the home directory".to_owned(), "--remote-dir"),
+            "the server" => (lh_client::sanitise(directory), "--remote-dir"),
+            _ => (directory.clone(), "--local-dir"),
+        };
+        out.push(Finding {
+            cause: "not_writable",
+            title: format!("No file can be made in {name} of {end}: {said}."),
+            evidence: vec![format!("making a file there failed: {said}")],
+            gain: "copies to it that work".to_owned(),
+            change: vec![
+                format!("on {end}: ls -ld and findmnt -T say who may write there, and whether it is mounted read-only"),
+                format!("or copy to another directory ({flag} of this command measures it)"),
+            ],
+            weight: 0.7,
         });
     }
 }

@@ -13,7 +13,7 @@ use crate::stats::lowest;
 pub(crate) use logins::{Home, Logins, Negotiated};
 pub(crate) use path::{JumpHost, PathAtRest};
 pub(crate) use sessions::{Idle, IdleEnd, Master, Refusals, Sftp, SharedRate, Shell};
-pub(crate) use systems::{Disks, Systems};
+pub(crate) use systems::{Disks, Systems, Unwritable};
 pub(crate) use throughput::{
     BelowPolicer, DirectionThroughput, FilledQueue, FullWindow, Losses, Mark, OtherCipher, OtherControl,
     OtherSettings, Throughput,

@@ -41,4 +41,16 @@ pub(crate) struct Disks {
     pub(crate) here: Option<Disk>,
     /// The server's.
     pub(crate) there: Option<Disk>,
+    /// Directories in which no file could be made.
+    pub(crate) unwritable: Vec<Unwritable>,
+}
+
+/// A directory in which the user may not make files.
+#[derive(Debug, Clone)]
+pub(crate) struct Unwritable {
+    /// The server, or this machine.
+    pub(crate) end: &'static str,
+    pub(crate) directory: String,
+    /// The system's words.
+    pub(crate) said: &'static str,
 }

@@ -38,6 +38,12 @@ fn control_that_is_slow_by_itself_is_named() {
     assert!(found.gain.starts_with("3.0 times, measured with cubic"), "{found:?}");
     assert!(found.change[0].contains("sysctl -w net.ipv4.tcp_congestion_control=cubic"), "{found:?}");
     assert!(found.evidence.iter().any(|line| line.contains("507 kB (350 segments)")), "{found:?}");
+    // Over a round trip of 20 µs, one segment in each is enough.
+    let mut short = slow("reno", 350.0);
+    short.path.pings = vec![20e-6];
+    short.logins.timed.iter_mut().for_each(|login| login[0].1 = 20e-6);
+    up(&mut short).tcp.least_rtt = Some(20e-6);
+    assert!(first(&short).1.starts_with("One connection does not fill the path"), "{:?}", first(&short));
     // A usual one is none, unless another was faster.
     assert!(first(&slow("cubic", 350.0)).1.starts_with("One connection does not fill the path"));
     let mut facts = slow("cubic", 350.0);

@@ -3,7 +3,7 @@
 use lh_metrics::threads::Usage;
 
 use super::super::diagnose::diagnose;
-use super::super::facts::OtherCipher;
+use super::super::facts::{OtherCipher, Unwritable};
 use super::{first, good, page_text, sender, up};
 use crate::disk::{Disk, Full};
 use crate::flow::{Flow, Rekeys, Sender, SshWindows};
@@ -300,4 +300,27 @@ fn disk_that_reads_slowly_limits_the_other_direction() {
     facts.disks.here = Some(slow);
     let (cause, title) = first(&facts);
     assert!(cause == "disk" && title.contains("this machine") && title.contains("uploads"), "{title}");
+}
+
+#[test]
+fn directory_without_write_permission_is_named() {
+    let mut facts = good();
+    let at_home = ("the server", ".", "Read-only file system");
+    let here = ("this machine", "/mnt", "Permission denied");
+    facts.disks.unwritable = [at_home, here]
+        .map(|(end, directory, said)| Unwritable { end, directory: directory.to_owned(), said })
+        .to_vec();
+    let found = diagnose(&facts);
+    let titles: Vec<&str> = found.iter().map(|found| found.title.as_str()).take(2).collect();
+    assert_eq!(
+        titles,
+        [
+            "No file can be made in the home directory of the server: Read-only file system.",
+            "No file can be made in /mnt of this machine: Permission denied."
+        ]
+    );
+    assert!(found[0].change[1].contains("--remote-dir"), "{found:?}");
+    // What slows transfers comes before.
+    facts.throughput.up.together = Some(80e6);
+    assert_eq!(first(&facts).0, "congestion_control");
 }

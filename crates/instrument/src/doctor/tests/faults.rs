@@ -128,7 +128,12 @@ fn processes_killed_for_memory_come_first() {
     assert!(!is_named(&facts, "memory_limit"));
     facts.throughput.broken = Some("the connection was closed".to_owned());
     facts.systems.there = System::default();
-    assert_eq!(first(&facts).0, "broken_off");
+    let (cause, title) = first(&facts);
+    assert!(cause == "broken_off" && title.contains("during the measurements"), "{title}");
+    // Not even the first command was answered.
+    facts.shell = None;
+    let (cause, title) = first(&facts);
+    assert!(cause == "broken_off" && title.contains("when a session begins"), "{title}");
 }
 
 #[test]
@@ -214,6 +219,10 @@ fn rate_limit_of_what_a_server_sends_to_a_user_is_named() {
     down.server.turns = Some(Turns { ran: 0.02, waited: 0.01 });
     let title = "The server sends 2.0 MB/s on all connections of the user together (PerUserSendRate).";
     assert_eq!(first(&facts), ("pacing", title.to_owned()));
+    // A busy server takes few looks.
+    facts.throughput.down.flow.as_mut().unwrap().application.starved = Some(0.75);
+    assert_eq!(first(&facts), ("pacing", title.to_owned()));
+    facts.throughput.down.flow.as_mut().unwrap().application.starved = Some(1.0);
     // Files are faster, several connections are faster, or the server has no such limit.
     for change in [
         |facts: &mut Facts| facts.sftp.file.as_mut().unwrap().read = Some(50e6),

@@ -72,7 +72,7 @@ fn good() -> Facts {
         path: PathAtRest { pings: vec![0.05], ..PathAtRest::default() },
         throughput: Throughput { up: transfers.clone(), down: transfers, ..Throughput::default() },
         shell: Some(Shell { interactive: vec![0.2, 0.2], command: vec![0.06, 0.06], slowest: None }),
-        disks: Disks { here: None, there: Some(disk) },
+        disks: Disks { there: Some(disk), ..Disks::default() },
         ..Facts::default()
     }
 }

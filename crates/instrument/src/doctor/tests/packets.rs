@@ -87,6 +87,11 @@ fn loss_is_named_only_where_more_connections_are_faster() {
     facts.throughput.up.together = Some(2.3e6);
     let (cause, title) = first(&facts);
     assert!(cause == "loss" && title.contains("0.50 %"), "{title}");
+    assert!(diagnose(&facts)[0].evidence[2].ends_with("cubic reaches about 480 kB/s"), "{facts:?}");
+    // What slow start has reached.
+    up(&mut facts).rate = 1.1e6;
+    assert!(diagnose(&facts)[0].evidence[2].ends_with("480 kB/s in longer transfers"), "{facts:?}");
+    up(&mut facts).rate = 0.6e6;
     // 0.05 % would let 1.6 MB/s pass, which is what so many bursts do.
     let course = Drops { first: 15.0, later: 135.0, returned: 14, spread: 0.1, ..Drops::default() };
     up(&mut facts).tcp.drops = Some(Drops { later_round_trip: Some(0.09), ..course.clone() });
@@ -243,6 +248,13 @@ fn reordering_is_told_from_loss() {
     sender(&mut facts).spurious = 0.0;
     sender(&mut facts).reordered = 80.0;
     assert_eq!(first(&facts).0, "reordering");
+    // A loopback has one or two segments under way.
+    sender(&mut facts).loaded_rtt = Some(200e-6);
+    let mut short = facts.clone();
+    short.path.pings = vec![20e-6];
+    short.logins.timed.iter_mut().for_each(|login| login[0].1 = 20e-6);
+    assert!(diagnose(&short).iter().all(|finding| finding.cause != "reordering"), "{short:?}");
+    sender(&mut facts).loaded_rtt = Some(0.052);
     sender(&mut facts).reordered = 2.0;
     assert_eq!(first(&facts).0, "loss");
 }
