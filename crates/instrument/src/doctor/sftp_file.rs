@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use lh_sftp::{Attrs, Handle, OpenFlags, Reply, ReplyBody, Request, Status, StatusCode};
 
 use crate::fault::Fault;
+use crate::flow::window_after_slow_start;
 use crate::sftp::session::{self, SessionLoss, SessionState, SessionWork};
 use crate::target::Remote;
 use crate::task::random;
@@ -41,6 +42,9 @@ pub(crate) struct SftpRates {
     pub(crate) read: Option<f64>,
     /// Most data that were under way, bytes.
     pub(crate) at_a_time: f64,
+    /// Congestion windows of this end, which writes, and of the server, which reads, bytes, where TCP had
+    /// ended its slow start: more than that is not under way then.
+    pub(crate) congestion_windows: [Option<f64>; 2],
 }
 
 /// Why there are no rates of a file over SFTP.
@@ -308,6 +312,21 @@ pub(super) fn measure(remote: &mut Remote, path: String, plan: Plan) -> Result<S
     let channel = session::start(remote, &file).map_err(SessionLoss::Connection)?;
     session::run(remote, channel, &file, &|| false);
     session::close(remote, channel);
-    let file = file.borrow();
-    file.finish()
+    let rates = file.borrow().finish()?;
+    Ok(SftpRates { congestion_windows: congestion_windows(remote), ..rates })
+}
+
+/// Time limit for a look at the server's TCP.
+const LOOK: Duration = Duration::from_secs(3);
+
+/// The congestion windows of this end and of the server, where their slow start is over.
+fn congestion_windows(remote: &mut Remote) -> [Option<f64>; 2] {
+    let here = remote.client.driver().control().tcp_info().and_then(|info| {
+        // The kernel's value for a threshold that no loss and no HyStart has set.
+        const UNLIMITED: u64 = 0x7fff_ffff;
+        info.get("snd_ssthresh").filter(|segments| *segments < UNLIMITED)?;
+        Some((info.get("snd_cwnd")? * info.get("snd_mss")?) as f64)
+    });
+    let script = "set -- $SSH_CONNECTION; ss -tinH \"sport = :$4 and dport = :$2\" 2>/dev/null";
+    [here, window_after_slow_start(&remote.script(script, LOOK).text())]
 }

@@ -68,6 +68,8 @@ pub(super) fn measure<I: Instruments>(
                     write: better(before.write, rates.write),
                     read: better(before.read, rates.read),
                     at_a_time: rates.at_a_time.max(before.at_a_time),
+                    congestion_windows: [0, 1]
+                        .map(|end| better(before.congestion_windows[end], rates.congestion_windows[end])),
                 });
             }
             Err(why) => {
@@ -92,9 +94,9 @@ fn slowness(
     round_trip: f64,
     direction: Direction,
 ) -> Option<(f64, f64)> {
-    let reached = match direction {
-        Direction::Up => file.write?,
-        Direction::Down => file.read?,
+    let (reached, window) = match direction {
+        Direction::Up => (file.write?, file.congestion_windows[0]),
+        Direction::Down => (file.read?, file.congestion_windows[1]),
     };
     let flow = throughput.significant(direction)?;
     // A file takes a second or two, in which losses by chance may be many.
@@ -103,7 +105,10 @@ fn slowness(
     }
     let possible =
         if file.at_a_time > 0.0 { OF_REQUESTS * file.at_a_time / round_trip } else { f64::INFINITY };
-    let factor = flow.rate.min(possible) / reached.max(1.0);
+    // A window that slow start has left small, as it does where round trips vary, grows slower than a file of
+    // a second ends.
+    let of_window = window.map_or(f64::INFINITY, |window| window / round_trip);
+    let factor = flow.rate.min(possible).min(of_window) / reached.max(1.0);
     let (fast, least) = FAST;
     let least = if flow.rate < fast { SLOW } else { least };
     (factor >= least && reached < ENOUGH).then_some((reached, factor))

@@ -41,7 +41,7 @@ pub(crate) use pauses::Pauses;
 pub(crate) use result::{EndUsage, Flow, MANY_REKEYS, USED_UP, WARM_UP};
 #[cfg(test)]
 pub(crate) use result::{Rekeys, SshWindows, Tcp};
-pub(crate) use sender::Sender;
+pub(crate) use sender::{Sender, window_after_slow_start};
 pub(crate) use shapers::Shaper;
 #[cfg(test)]
 pub(crate) use stopped::Stopped;

@@ -135,6 +135,13 @@ pub(super) fn sender_of_ss(text: &str) -> Option<Sender> {
     })
 }
 
+/// Reads the congestion window, bytes, from the output of `ss -ti`, where slow start is over: the threshold is
+/// shown then.
+pub(crate) fn window_after_slow_start(text: &str) -> Option<f64> {
+    let is_over = text.split_whitespace().any(|word| word.starts_with("ssthresh:"));
+    sender_of_ss(text)?.congestion_window.filter(|_| is_over)
+}
+
 /// Reads the last of the lines `r=`, which have moments of a socket.
 pub(super) fn last_look_of_ss(text: &str) -> Option<Sender> {
     let looks = text.lines().filter_map(|line| line.strip_prefix("r=")?.split_once(' '));
@@ -237,6 +244,9 @@ mod tests {
         assert_eq!(got.congestion_control.as_deref(), Some("cubic"));
         assert_eq!(got.paced, None);
         assert_eq!(sender_of_ss("nothing"), None);
+        assert_eq!(window_after_slow_start(text), None);
+        let later = text.replace("cwnd:100", "cwnd:100 ssthresh:70");
+        assert_eq!(window_after_slow_start(&later), Some(144_800.0));
     }
 
     #[test]

@@ -213,7 +213,8 @@ fn rate_limit_of_what_a_server_sends_to_a_user_is_named() {
     let mut facts = good();
     facts.negotiated.server = "SSH-2.0-Longhaul_0.2.0".to_owned();
     facts.throughput.down.together = Some(2.0e6);
-    facts.sftp.file = Some(SftpRates { write: Some(300e6), read: Some(2.6e6), at_a_time: 1e6 });
+    facts.sftp.file =
+        Some(SftpRates { write: Some(300e6), read: Some(2.6e6), at_a_time: 1e6, ..SftpRates::default() });
     let down = facts.throughput.down.flow.as_mut().unwrap();
     (down.rate, down.application.starved) = (2.0e6, Some(1.0));
     down.server.turns = Some(Turns { ran: 0.02, waited: 0.01 });

@@ -7,7 +7,8 @@ use super::{first, good, sender, up};
 use crate::flow::Tracer;
 
 fn with(write: f64, read: f64) -> Facts {
-    let rates = SftpRates { write: Some(write), read: Some(read), at_a_time: 2_097_152.0 };
+    let rates =
+        SftpRates { write: Some(write), read: Some(read), at_a_time: 2_097_152.0, ..SftpRates::default() };
     Facts { sftp: Sftp { file: Some(rates), ..Sftp::default() }, ..good() }
 }
 
@@ -48,6 +49,12 @@ fn sftp_is_not_blamed_for_disks_and_round_trips() {
     (overtaken.segments, overtaken.resent, overtaken.spurious, overtaken.reordered) =
         (31_075.0, 178.0, 34.0, 137.0);
     assert!(!is_named(&facts), "the path reorders");
+    // A healthy path whose round trips vary: HyStart left a window of 220 segments.
+    let mut facts = with(9e6, 4.7e6);
+    facts.throughput.down.flow.as_mut().unwrap().rate = 11.8e6;
+    assert!(is_named(&facts));
+    facts.sftp.file.as_mut().unwrap().congestion_windows[1] = Some(220.0 * 1448.0);
+    assert!(!is_named(&facts), "TCP has not grown yet");
     // Two megabytes in each round trip of 50 ms are all that the requests permit.
     let mut facts = with(30e6, 9e6);
     facts.throughput.up.flow.as_mut().unwrap().rate = 300e6;

@@ -293,7 +293,7 @@ impl Instruments for Virtual {
         };
         let write = each(self.sftp_rate.unwrap_or(self.rate), plan.good[0]);
         let read = each(self.rate, plan.good[1]);
-        Ok(SftpRates { write, read, at_a_time: 2_097_152.0 })
+        Ok(SftpRates { write, read, at_a_time: 2_097_152.0, ..SftpRates::default() })
     }
 
     fn disks(&mut self, _: &RunSettings, ends: [bool; 2]) -> [Option<Result<Disk, DiskError>>; 2] {
