@@ -195,6 +195,8 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "pauses": pauses(&flow.pauses),
             "client_stolen": flow.client.stolen,
             "server_stolen": flow.server.stolen,
+            "client_idle": flow.client.idle,
+            "server_idle": flow.server.idle,
             "server_stopped": flow.server.stopped.and_then(|stopped| stopped.part()),
             "server_tracer": flow.server.tracer.as_ref().map(|tracer| json!({
                 "process": tracer.process, "name": tracer.name,

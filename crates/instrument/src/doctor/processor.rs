@@ -30,10 +30,15 @@ const USED_UP: f64 = 0.85;
 /// Part of the periods with a stop, where it used that much.
 const SOME: f64 = 0.1;
 
+/// Part of the time for which a process waits for a processor, and part of the time of all processors in which
+/// they have nothing to do, from which a limit keeps it from them.
+const MOSTLY: f64 = 0.6;
+const IDLE: f64 = 0.2;
+
 impl JudgedDirection<'_> {
     /// The processor, by a limit of a control group, the hypervisor, the cipher, or other programs.
     pub(super) fn any_processor(&self) -> Option<Finding> {
-        if let Some(quota) = self.quota() {
+        if let Some(quota) = self.quota().or_else(|| self.unseen_quota()) {
             return Some(quota);
         }
         // A process that waits for its turn costs nothing where the path takes no more.
@@ -240,6 +245,40 @@ impl JudgedDirection<'_> {
                 ),
                 format!("which the kernel has in {file}"),
             ],
+            weight: weight_of_factor(factor),
+        })
+    }
+
+    /// Finds a limit that shows in nothing but this: a process waits for a processor for most of the time, and
+    /// processors that it may use have nothing to do. The files of its control group are not readable then: a
+    /// network namespace of `ip netns exec` hides them, as some containers do.
+    fn unseen_quota(&self) -> Option<Finding> {
+        let of_end = |end: &EndUsage| {
+            let turns = end.turns.filter(|turns| turns.waited >= MOSTLY)?;
+            Some((turns, end.idle.filter(|part| *part >= IDLE)?))
+        };
+        let (end, (turns, idle)) = busier(self.flow, of_end, |(turns, _)| turns.waited)?;
+        let factor = 1.0 / turns.ran.clamp(0.05, 1.0);
+        Some(Finding {
+            cause: "processor_quota",
+            title: format!(
+                "A limit of processor time for the SSH process of {end}, about {:.2} cores, limits {}s.",
+                turns.ran,
+                self.direction.name()
+            ),
+            evidence: vec![
+                self.measured(),
+                turns_of(end, turns),
+                format!(
+                    "the processors of {end} had nothing to do for {} of the time: no other program keeps them",
+                    percent(idle)
+                ),
+                format!("no files of a control group of this process are readable on {end} (/sys/fs/cgroup)"),
+            ],
+            gain: format!("up to {factor:.1} times, with a whole core"),
+            change: vec![format!(
+                "on {end}: a higher limit for the service (systemctl set-property UNIT CPUQuota=), the container                  (docker update --cpus, resources.limits.cpu of the pod), or what started it (cpu.max, cpu.cfs_quota_us)"
+            )],
             weight: weight_of_factor(factor),
         })
     }

@@ -26,7 +26,7 @@ use self::devices::Devices;
 use self::groups::groups_here;
 use self::received_marks::ReceivedMarks;
 use self::shapers::Shapers;
-use self::stolen::{processors_here, stolen};
+use self::stolen::{idle, may_use_all_here, processors_here, stolen};
 use self::summary::summarise;
 use self::turns::{own_thread_times, turns};
 use crate::command::sh;
@@ -107,7 +107,10 @@ impl Remote {
         let (quotas_after, memory_after) = groups_here();
         flow.client.quota = quota::between(&quotas, &quotas_after);
         flow.client.memory = memory::between(&memory, &memory_after);
-        flow.client.stolen = busy.zip(processors_here()).and_then(|(before, after)| stolen(before, after));
+        let busy = busy.zip(processors_here());
+        flow.client.stolen = busy.and_then(|(before, after)| stolen(before, after));
+        flow.client.idle =
+            busy.filter(|_| may_use_all_here()).and_then(|(before, after)| idle(before, after));
         if direction == Direction::Down {
             flow.packets.marked =
                 marks.zip(ReceivedMarks::here()).and_then(|(before, after)| after.part_since(before));

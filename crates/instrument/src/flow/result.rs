@@ -127,6 +127,9 @@ pub(crate) struct EndUsage {
     pub(crate) memory_groups: MemoryGroups,
     /// Part of the busy time of the processors that the hypervisor took.
     pub(crate) stolen: Option<f64>,
+    /// Part of the time of the processors in which they had nothing to do, where the process may use all of
+    /// them.
+    pub(crate) idle: Option<f64>,
     /// How often the process was found stopped; server only.
     pub(crate) stopped: Option<Stopped>,
     /// What traces the process; server only.

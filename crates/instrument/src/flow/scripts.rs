@@ -25,6 +25,7 @@ fn with_functions(script: &str) -> String {
 const TAKE: &str = r#"@GROUPS@
 t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
 a() { head -n 1 /proc/stat 2>/dev/null; }
+A() { grep ^Cpus_allowed: /proc/$PPID/status 2>/dev/null; grep -c "^cpu[0-9]" /proc/stat 2>/dev/null; }
 i() { grep : /proc/net/dev 2>/dev/null | tr "\n" ";"; }
 x() { grep ^IpExt: /proc/net/netstat 2>/dev/null | tr "\n" ";"; }
 @STATES@
@@ -33,13 +34,14 @@ U() { j=0; k=0; while sleep 0.2 </dev/null >/dev/null 2>&1 && set -- $(ss -tnH "
 C() { while sleep 0.2 </dev/null >/dev/null 2>&1 && read u x </proc/uptime && read n r </proc/$1/io; do echo "C=$u $r"; done 2>/dev/null; }
 p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); j=$(w); y=$(a); m=$(x); D=$(i); S & l=$!; U & u=$!; echo ready
 exec 3<&0; cat <&3 >/dev/null 3<&- & k=$!; exec 3<&-; C $k & v=$!; wait $k; E=$(i); h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z=$(a); n=$(x); R=$(P); { kill $l $u $v; wait $l $u $v; } 2>/dev/null
-echo "R=$R"; echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "m=$m"; echo "n=$n"; echo "D=$D"; echo "E=$E""#;
+echo "R=$R"; echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "A="$(A); echo "m=$m"; echo "n=$n"; echo "D=$D"; echo "E=$E""#;
 
 /// Sends zeros until a line comes, then reports the same and what the kernel counted: also a line `r=` with
 /// the uptime at several moments on the way, more often while the flow starts.
 const GIVE: &str = r#"@GROUPS@
 t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
 a() { head -n 1 /proc/stat 2>/dev/null; }
+A() { grep ^Cpus_allowed: /proc/$PPID/status 2>/dev/null; grep -c "^cpu[0-9]" /proc/stat 2>/dev/null; }
 i() { grep : /proc/net/dev 2>/dev/null | tr "\n" ";"; }
 @STATES@
 @SHAPERS@
@@ -53,4 +55,4 @@ read x; E=$(i); h=$(c); w=$(w); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t); z
 o=$(ss -tnH --tos "$d" 2>/dev/null | tr "\n" " ")
 R=$(P); F=$(K)
 { kill $k $l $m; wait $k $l $m; } 2>/dev/null
-{ echo "R=$R"; echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "s=$s"; echo "o=$o"; echo "D=$D"; echo "E=$E"; echo "B=$B"; echo "F=$F"; echo "$v0"; } >&2"#;
+{ echo "R=$R"; echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "j=$j"; echo "w=$w"; echo "y=$y"; echo "z=$z"; echo "A="$(A); echo "s=$s"; echo "o=$o"; echo "D=$D"; echo "E=$E"; echo "B=$B"; echo "F=$F"; echo "$v0"; } >&2"#;

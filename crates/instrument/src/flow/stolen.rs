@@ -1,4 +1,5 @@
-//! Processor time that a hypervisor took from a virtual machine (`steal` in `/proc/stat`, proc(5)).
+//! Processor time that a hypervisor took from a virtual machine (`steal` in `/proc/stat`, proc(5)), and the time
+//! in which processors had nothing to do.
 
 /// Time of all processors together, clock ticks.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -7,6 +8,8 @@ pub(super) struct Processors {
     busy: u64,
     /// Part of `busy` in which the hypervisor ran something else.
     stolen: u64,
+    /// Time in which they had nothing to do, or waited for a disk.
+    idle: u64,
 }
 
 /// Busy time from which its parts mean something, clock ticks of 10 ms.
@@ -16,11 +19,12 @@ const LEAST: u64 = 50;
 pub(super) fn processors(line: &str) -> Option<Processors> {
     let times: Vec<u64> =
         line.strip_prefix("cpu ")?.split_whitespace().map_while(|word| word.parse().ok()).collect();
-    let [user, nice, system, _idle, _waits, interrupts, soft_interrupts, stolen, ..] = times[..] else {
+    let [user, nice, system, idle, waits, interrupts, soft_interrupts, stolen, ..] = times[..] else {
         return None;
     };
     let all = [user, nice, system, interrupts, soft_interrupts, stolen];
-    Some(Processors { busy: all.into_iter().fold(0, u64::saturating_add), stolen })
+    let busy = all.into_iter().fold(0, u64::saturating_add);
+    Some(Processors { busy, stolen, idle: idle.saturating_add(waits) })
 }
 
 /// Returns the processor times of this machine.
@@ -32,6 +36,34 @@ pub(super) fn processors_here() -> Option<Processors> {
 pub(super) fn stolen(before: Processors, after: Processors) -> Option<f64> {
     let busy = after.busy.checked_sub(before.busy).filter(|busy| *busy >= LEAST)?;
     Some(after.stolen.checked_sub(before.stolen)? as f64 / busy as f64)
+}
+
+/// Part of the time of all processors between two looks in which they had nothing to do.
+pub(super) fn idle(before: Processors, after: Processors) -> Option<f64> {
+    let idle = after.idle.checked_sub(before.idle)?;
+    let all = idle.saturating_add(after.busy.checked_sub(before.busy)?);
+    (all >= LEAST).then(|| idle as f64 / all as f64)
+}
+
+/// Returns whether a process may run on every processor. `text` is the line `Cpus_allowed` of its
+/// `/proc/PID/status` and the number of processors.
+pub(super) fn may_use_all(text: &str) -> bool {
+    let mut words = text.split_whitespace().rev();
+    let (Some(Ok(processors)), Some(mask)) = (words.next().map(str::parse::<u32>), words.next()) else {
+        return false;
+    };
+    let permitted: u32 = mask.chars().filter_map(|digit| digit.to_digit(16)).map(u32::count_ones).sum();
+    processors > 0 && permitted >= processors
+}
+
+/// Like [`may_use_all`], of this process.
+pub(super) fn may_use_all_here() -> bool {
+    let text = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let (status, processors) = (text("/proc/self/status"), text("/proc/stat"));
+    let is_one = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
+    let count = processors.lines().filter(is_one).count();
+    let mask = status.lines().find(|line| line.starts_with("Cpus_allowed:"));
+    mask.is_some_and(|mask| may_use_all(&format!("{mask} {count}")))
 }
 
 #[cfg(test)]
@@ -46,7 +78,18 @@ mod tests {
         let part = stolen(before, after).unwrap();
         assert!((part - 155.0 / 465.0).abs() < 1e-9, "{part}");
         assert_eq!(stolen(before, before), None);
+        let part = idle(before, after).unwrap();
+        assert!((part - 300.0 / 765.0).abs() < 1e-9, "{part}");
+        assert_eq!(idle(before, before), None);
         assert_eq!(processors("cpu0 1 2 3"), None);
         assert_eq!(processors("cpu  1 2 3 4 5 6 7"), None);
+    }
+
+    #[test]
+    fn processors_of_a_process_are_counted() {
+        assert!(may_use_all("Cpus_allowed:\t3 2") && may_use_all("Cpus_allowed:\tff,ffffffff 40"));
+        // More are possible than there are.
+        assert!(may_use_all("Cpus_allowed:\tffff 2"));
+        assert!(!may_use_all("Cpus_allowed:\t1 2") && !may_use_all(" 2") && !may_use_all(""));
     }
 }

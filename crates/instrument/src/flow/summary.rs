@@ -16,7 +16,7 @@ use super::sender::{
     last_look_of_ss, looks_of_ss, mark_of_ss, part_of_looks, sender, sender_of_ss, starved, starved_of_ss,
 };
 use super::shapers::Shapers;
-use super::stolen::{processors, stolen};
+use super::stolen::{idle, may_use_all, processors, stolen};
 use super::stopped::{Stopped, Tracer};
 use super::taken;
 use super::turns::{thread_times, turns};
@@ -194,7 +194,10 @@ fn server_usage(told: &Told<'_>, remote: &[Point], seconds: f64) -> EndUsage {
         server.memory_groups = after;
     }
     let busy = |name| told.get(name).copied().and_then(processors);
-    server.stolen = busy("y").zip(busy("z")).and_then(|(before, after)| stolen(before, after));
+    let busy = busy("y").zip(busy("z"));
+    server.stolen = busy.and_then(|(before, after)| stolen(before, after));
+    let has_all = told.get("A").is_some_and(|text| may_use_all(text));
+    server.idle = busy.filter(|_| has_all).and_then(|(before, after)| idle(before, after));
     server.stopped = told.get("T").and_then(|text| Stopped::of(text));
     server.tracer = told.get("R").and_then(|text| Tracer::of(text));
     let devices = |name| told.get(name).copied().map(Devices::of);

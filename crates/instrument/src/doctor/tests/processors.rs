@@ -211,3 +211,22 @@ fn quota_of_a_control_group_is_named_with_its_numbers() {
     up(&mut facts).server.cpu = Some(0.1);
     assert_ne!(first(&facts).0, "processor_quota");
 }
+
+#[test]
+fn quota_that_no_file_shows_is_told_by_idle_processors() {
+    let mut facts = good();
+    up(&mut facts).windows.closed = 0.5;
+    up(&mut facts).server.turns = Some(Turns { ran: 0.05, waited: 0.95 });
+    assert!(first(&facts).1.starts_with("Other programs on the server"), "{:?}", first(&facts));
+    up(&mut facts).server.idle = Some(0.4);
+    let (cause, title) = first(&facts);
+    let named =
+        "A limit of processor time for the SSH process of the server, about 0.05 cores, limits uploads.";
+    assert_eq!((cause, title.as_str()), ("processor_quota", named));
+    // Whatever queue it fills.
+    sender(&mut facts).loaded_rtt = Some(0.09);
+    assert_eq!(first(&facts).0, "processor_quota");
+    // Other programs use the processors.
+    up(&mut facts).server.idle = Some(0.05);
+    assert_ne!(first(&facts).0, "processor_quota");
+}

@@ -46,7 +46,8 @@ E=eth0: 4000000 1 0 0 0 0 0 0 36000000 1 0 0 0 0 0 0;
 m=IpExt: InCEPkts InECT0Pkts;IpExt: 3 90;
 n=IpExt: InCEPkts InECT0Pkts;IpExt: 18 540;
 y=cpu  900 0 100 100 0 0 0 70 0 0
-z=cpu  2700 0 300 100 0 0 0 210 0 0
+z=cpu  2700 0 300 1160 0 0 0 210 0 0
+A=Cpus_allowed: f 4
 U=6 12
 T=9 27
 R=4711 strace
@@ -128,6 +129,7 @@ fn script_tells_what_the_server_used() {
     assert_eq!((memory.reached, memory.killed), (8, 2));
     assert_eq!(flow.server.memory_groups["/sys/fs/cgroup/a"].killed, 3);
     assert!(close(flow.server.stolen.unwrap(), 140.0 / 2140.0));
+    assert!(close(flow.server.idle.unwrap(), 1060.0 / 3200.0));
     assert_eq!(flow.server.stopped, Some(Stopped { found: 9, looks: 27 }));
     assert_eq!(flow.server.tracer.unwrap().name, "strace");
     assert_eq!((flow.server.devices[0].received, flow.server.devices[0].sent), (1e6, 9e6));
