@@ -174,10 +174,12 @@ fn at_rest<I: Instruments>(
     }
     match system {
         Ok(_) => Ok(Some([first, second])),
-        Err(why) => {
-            let why = why.to_string();
+        Err(fault) => {
+            let why = fault.to_string();
             if CLOSED.iter().any(|words| why.contains(words)) {
                 facts.throughput.broken = Some(lh_client::sanitise(&why));
+            } else if let Fault::NoCommands(words) = &fault {
+                facts.refusals.commands = Some(lh_client::sanitise(words));
             }
             facts.run.missing.push(format!(
                 "what needs a command at the server, transfers among it: {why}. What holds up copies over SFTP, lhscp -v \

@@ -44,6 +44,7 @@ impl<'a> JudgedRefusals<'a> {
         out.extend(self.refused());
         out.extend(self.turned_away());
         out.extend(session_limit(self.refusals));
+        out.extend(no_commands(self.refusals));
     }
 
     /// The cause of a login that was not possible.
@@ -138,6 +139,24 @@ impl<'a> JudgedRefusals<'a> {
 /// Returns whether a session was not begun for this reason: the server permits no further one.
 pub(super) fn is_of_session(why: &str) -> bool {
     why.starts_with(NO_SESSION)
+}
+
+/// Finds an account for which the server runs no commands.
+fn no_commands(refusals: &Refusals) -> Option<Finding> {
+    let why = refusals.commands.as_ref()?;
+    Some(Finding {
+        cause: "no_commands",
+        title: "The server accepts the login, and runs no commands for this user.".to_owned(),
+        evidence: vec![why.clone()],
+        gain: "shells and commands; none where the account is meant for SFTP alone".to_owned(),
+        change: vec![
+            "at the server: the user's shell (getent passwd USER), ForceCommand in sshd_config, command= in authorized_keys, \
+             MaxSessions 0"
+                .to_owned(),
+            "or longhaul bench, which measures files over SFTP".to_owned(),
+        ],
+        weight: 0.2,
+    })
 }
 
 /// Finds a server that permits one session of a connection, or few.

@@ -37,6 +37,8 @@ pub(crate) struct Refusals {
     pub(crate) turned_away: Option<TurnedAway>,
     /// Why the server opened no session beside those that had just ended, in its words.
     pub(crate) session: Option<String>,
+    /// Why the server runs no commands for the user.
+    pub(crate) commands: Option<String>,
 }
 
 /// Rates through a shared connection (`ControlMaster`), and over one of this process.

@@ -54,6 +54,8 @@ pub(super) struct Virtual {
     pub(super) signing: Option<f64>,
     /// Why there is no shell with a terminal.
     pub(super) shell_missing: Option<String>,
+    /// Why the server runs no commands, if it does not.
+    pub(super) no_commands: Option<&'static str>,
     /// The congestion control of this machine.
     pub(super) control: &'static str,
     /// The round trip with a full queue, seconds.
@@ -83,6 +85,7 @@ impl Virtual {
             sftp_rate: None,
             signing: None,
             shell_missing: None,
+            no_commands: None,
             control: "cubic",
             full_queue: None,
         }
@@ -226,7 +229,10 @@ impl Instruments for Virtual {
 
     fn system(&mut self, _: &mut Planned) -> Result<System, Fault> {
         self.now += 3.0 * self.round_trip;
-        Ok(System::from_pairs(&[("system", "Linux 6")]))
+        match self.no_commands {
+            Some(words) => Err(Fault::NoCommands(words.to_owned())),
+            None => Ok(System::from_pairs(&[("system", "Linux 6")])),
+        }
     }
 
     fn at_rest(&mut self, _: &mut Planned, _: &System, round_trip: f64) -> AtRest {

@@ -227,3 +227,18 @@ fn queue_that_bbr_keeps_short_is_filled_once() {
     let (facts, _, steps) = long().run();
     assert!(!steps.iter().any(|step| step == STEP) && !is_said(&facts), "{steps:?}");
 }
+
+#[test]
+fn account_without_commands_is_named() {
+    let of = |words: &'static str| {
+        let (facts, ..) = Virtual { no_commands: Some(words), ..Virtual::healthy(0.02) }.run();
+        diagnose(&facts)
+    };
+    let found = of("commands give no output (status 1)");
+    assert_eq!((found[0].cause, found.len()), ("no_commands", 1), "{found:?}");
+    assert_eq!(found[0].evidence, ["commands give no output (status 1)"]);
+    // It ends the connection.
+    let found = of("Connection to h closed by remote host.");
+    assert_eq!((found[0].cause, found.len()), ("broken_off", 1), "{found:?}");
+    assert!(found[0].title.contains("when a session begins"), "{found:?}");
+}
