@@ -1,6 +1,8 @@
 //! Programs that a run starts: their ends, their time limit, and their last words.
 
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::fault::Fault;
@@ -39,9 +41,13 @@ pub(super) fn waiting(error: std::io::Error) -> Fault {
 pub(super) fn finish(child: Child, limit: Duration) -> Result<(), Fault> {
     let guard = Guard::new(&child, limit);
     let done = child.wait_with_output().map_err(waiting)?;
+    let is_late = guard.has_killed();
     drop(guard);
     if done.status.success() {
         return Ok(());
+    }
+    if is_late {
+        return Err(Fault::Late("the client did not end in time"));
     }
     let said = String::from_utf8_lossy(&done.stderr);
     Err(Fault::client(said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default()))
@@ -69,21 +75,30 @@ pub(super) fn said(child: Child) -> String {
 /// Kills a child that takes too long.
 pub(super) struct Guard {
     done: std::sync::mpsc::Sender<()>,
+    has_killed: Arc<AtomicBool>,
 }
 
 impl Guard {
     pub(super) fn new(child: &Child, limit: Duration) -> Self {
         let (done, over) = std::sync::mpsc::channel();
         let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        let has_killed = Arc::new(AtomicBool::new(false));
+        let kills = Arc::clone(&has_killed);
         std::thread::spawn(move || {
             if over.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
                 && let Some(pid) = pid
             {
+                kills.store(true, Ordering::SeqCst);
                 // The child has not been waited for, so the number is still its own.
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }
         });
-        Self { done }
+        Self { done, has_killed }
+    }
+
+    /// Returns whether the child took too long.
+    fn has_killed(&self) -> bool {
+        self.has_killed.load(Ordering::SeqCst)
     }
 }
 
@@ -108,5 +123,16 @@ mod tests {
         // A few milliseconds.
         finish(Command::new("sh").args(["-c", "true"]).spawn().unwrap(), Duration::from_secs(30)).unwrap();
         assert!(children_cpu() > before);
+    }
+
+    #[test]
+    fn client_that_takes_too_long_is_told_from_one_that_fails() {
+        let run = |script: &str, limit| {
+            let child = Command::new("sh").args(["-c", script]).stderr(Stdio::piped()).spawn().unwrap();
+            finish(child, limit).unwrap_err().to_string()
+        };
+        assert_eq!(run("exec sleep 60", Duration::from_millis(1)), "the client did not end in time");
+        assert_eq!(run("exit 1", Duration::from_secs(60)), "it failed without a message");
+        assert_eq!(run("echo why >&2; exit 1", Duration::from_secs(60)), "why");
     }
 }
