@@ -287,6 +287,39 @@ fn bench_cleans_up_when_it_is_interrupted() {
     eventually("the directory at the server is removed", || setup.left().is_empty());
 }
 
+#[test]
+fn bench_names_a_command_that_stops_answering() {
+    let Some([sshd]) = peers("bench_names_a_command_that_stops_answering", ["sshd"]) else { return };
+    let lab = Lab::new();
+    std::fs::create_dir(lab.path("there")).unwrap();
+    // The first look at the process that accepts connections is answered.
+    let forced = lab.path("forced");
+    let script = format!(
+        "#!/bin/sh\ncase \"$SSH_ORIGINAL_COMMAND\" in *\"cat /proc/\"[0-9]*\"/stat'\") mkdir {} 2>/dev/null || exec sleep 60;; esac\n\
+         eval \"$SSH_ORIGINAL_COMMAND\"\n",
+        lab.arg("looked")
+    );
+    std::fs::write(&forced, script).unwrap();
+    std::fs::set_permissions(&forced, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let server = Inetd::openssh(&lab, &sshd, &format!("ForceCommand {}\n", forced.display()));
+    let mut command = Command::new(our("longhaul"));
+    command.args([
+        "bench",
+        "--json",
+        "--quick",
+        "--local-dir",
+        &lab.arg("."),
+        "--remote-dir",
+        &lab.arg("there"),
+    ]);
+    command.args(lab.client_options()).args(["-P", &server.port_arg(), "127.0.0.1"]).stdin(Stdio::null());
+    let done = command.output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let results: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let missing = results["missing"].to_string();
+    assert!(missing.contains("processor time of logins: a command for it did not end in time"), "{missing}");
+}
+
 /// `longhaul bench` of a user with this lab, on this port.
 fn bench_of_user(lab: &Lab, user: &TestUser, port: &str, more: &[&str]) -> Command {
     std::fs::create_dir_all(lab.path("here")).unwrap();

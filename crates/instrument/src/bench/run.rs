@@ -303,12 +303,20 @@ impl Run<'_> {
         }
     }
 
-    /// Processor time of the server's processes so far, seconds; `None` where the server does not tell.
+    /// Processor time of the server's processes so far, seconds; `None` where the server does not tell. One
+    /// that does not answer is not asked again.
     fn server_cpu(&mut self) -> Result<Option<f64>, Fault> {
         let Some(acceptor) = self.acceptor.take() else { return Ok(None) };
-        let used = self.remote(self.agreed).map(|remote| acceptor.cpu(remote));
-        self.acceptor = Some(acceptor);
-        used
+        let used = acceptor.cpu(self.remote(self.agreed)?);
+        match used {
+            Some(_) => self.acceptor = Some(acceptor),
+            None => {
+                // The next one that needs a connection tells whether the server still takes any.
+                self.remotes.remove(&self.agreed.map_or_else(String::new, Suite::name));
+                self.miss("the server's processor time of logins: a command for it did not end in time");
+            }
+        }
+        Ok(used)
     }
 
     fn latency(&mut self) -> Result<(), Fault> {

@@ -4,6 +4,8 @@
 //! to that of their parent (proc(5), `cutime`), and so at last to the process that accepts the connections:
 //! its counters before and after some logins tell what these have cost.
 
+use std::time::Duration;
+
 use crate::shell::{SHORT, cpu_with_children_of_stat};
 use crate::target::Remote;
 
@@ -12,6 +14,9 @@ use crate::target::Remote;
 const ANCESTORS: &str = r#"p=$PPID; while [ "${p:-0}" -gt 0 ]; do
 if [ $p = 1 ]; then case $(cat /proc/1/comm) in systemd|init) break;; esac; fi
 echo $p; read -r s </proc/$p/stat || break; s=${s##*) }; set -- $s; p=$2; done 2>/dev/null"#;
+
+/// Time limit of a look at the acceptor: that of a command would be most of a quick run.
+const LIMIT: Duration = Duration::from_secs(5);
 
 /// The process of the server that accepts connections.
 pub(super) struct Acceptor {
@@ -25,9 +30,10 @@ impl Acceptor {
         one.into_iter().find(|pid| other.contains(pid)).map(|pid| Self { pid })
     }
 
-    /// Processor time of the process and of all its children that have ended, seconds.
+    /// Processor time of the process and of all its children that have ended, seconds; `None` where the server
+    /// does not tell.
     pub(super) fn cpu(&self, remote: &mut Remote) -> Option<f64> {
-        cpu_with_children_of_stat(&remote.script(&format!("cat /proc/{}/stat", self.pid), SHORT).text())
+        cpu_with_children_of_stat(&remote.script(&format!("cat /proc/{}/stat", self.pid), LIMIT).text())
     }
 }
 
