@@ -1,6 +1,8 @@
-//! From when on a delay counts as slow, by how often it was measured.
+//! From when on a delay counts as slow, by how often it was measured; and the slow stages of logins.
 
-use crate::stats::lowest;
+use super::facts::Logins;
+use crate::stage::Stage;
+use crate::stats::{lowest, time};
 
 /// A delay that counts although it was measured only twice, seconds.
 pub(super) const SLOW: f64 = 0.4;
@@ -17,6 +19,25 @@ pub(super) fn steady(delays: &[f64]) -> Option<f64> {
     let least = lowest(delays.iter().copied()).filter(|least| *least >= NOTICEABLE)?;
     let is_alike = delays.iter().all(|delay| *delay <= ALIKE * least);
     (delays.len() >= OFTEN && is_alike).then_some(least)
+}
+
+/// A stage that is slow in every login: seconds that it takes, and those of them beyond its round trips.
+#[derive(Debug, Clone)]
+pub(super) struct Slow {
+    pub(super) stage: Stage,
+    pub(super) took: f64,
+    pub(super) excess: f64,
+}
+
+/// The evidence of a slow stage.
+pub(super) fn took(logins: &Logins, slow: &Slow) -> String {
+    format!(
+        "{} took {} (median of {} logins; a whole login {})",
+        slow.stage.words(),
+        time(slow.took),
+        logins.timed.len(),
+        time(logins.median().unwrap_or(slow.took))
+    )
 }
 
 #[cfg(test)]

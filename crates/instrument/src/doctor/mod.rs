@@ -22,6 +22,7 @@ mod losses;
 mod marks;
 mod master;
 mod memory;
+mod name_service;
 mod neighbours;
 mod other_settings;
 mod outages;
