@@ -47,12 +47,13 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
                 let is_shaped = causes.iter().any(|found| found.cause == "shaper");
                 let policer = packets::policer(&judged).filter(|_| !is_shaped);
                 // Losses that a policer causes are not random, and the path carries more than it lets pass.
-                let is_policed = policer.is_some();
+                let short_queue = packets::short_queue(&judged).filter(|_| !is_shaped);
+                let is_policed = policer.is_some() || short_queue.is_some();
                 let causes = causes.into_iter().filter(|found| {
                     !is_policed
                         || !["loss", "congestion_control", "busy_machine", "path"].contains(&found.cause)
                 });
-                let causes = causes.chain(policer);
+                let causes = causes.chain(policer).chain(short_queue);
                 let causes = causes.chain(packets::reordering(&judged)).chain(packets::duplicates(&judged));
                 // A limit for packets with a mark says nothing about packets without it.
                 let causes = causes.filter(|found| !is_throttled || !marks::explains(found.cause));

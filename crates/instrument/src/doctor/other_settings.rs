@@ -10,7 +10,7 @@ use super::facts::{BelowPolicer, Facts, FilledQueue, OtherCipher, OtherControl};
 use super::instruments::{Instruments, Place, Transfer, one_flow};
 use super::judged::JudgedDirection;
 use super::losses::losses_may_limit;
-use super::packets::seems_policed;
+use super::packets::{lost_nothing, seems_policed};
 use crate::flow::{Direction, Flow, MANY_REKEYS};
 use crate::stats::pacing;
 
@@ -112,21 +112,39 @@ fn other_control<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
 }
 
 /// An upload at four fifths of the rate that passes, where what exceeds a rate seems to be dropped for each
-/// connection: a policer then drops nothing, and a path that loses packets by chance loses as many.
+/// connection: a policer then drops nothing, and a path that loses packets by chance loses as many. One at twice
+/// the rate follows where nothing was lost: a policer drops half of it, and a short queue, which overflows in
+/// the bursts of a window, nothing.
 fn below_policer<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     const PART: f64 = 0.8;
-    let limit = facts.throughput.rate(Direction::Up) * PART;
-    let transfer = Transfer::full(Direction::Up, facts.round_trip());
-    let name = "upload below the rate";
-    if !seems_policed(facts) || !budget::begin(instruments, facts, name, transfer.time.as_secs_f64()) {
+    const TWICE: f64 = 2.0;
+    let rate = facts.throughput.rate(Direction::Up);
+    if !seems_policed(facts) {
         return;
     }
-    let flow = one_flow(instruments, Place::Server, &[("TcpPacing", &pacing(limit))], &transfer);
-    let flow = flow.ok().filter(Flow::is_significant);
-    facts.other_settings.below_policer = flow.and_then(|flow| {
-        let segments = flow.tcp.sender.as_ref()?.segments;
-        Some(BelowPolicer { limit, rate: flow.rate, lost: flow.loss()?, segments })
-    });
+    let Some(below) = paced(instruments, facts, "upload below the rate", PART * rate) else { return };
+    facts.other_settings.below_policer = Some(below);
+    if lost_nothing(&below, facts) {
+        let above = paced(instruments, facts, "upload at twice the rate", TWICE * rate);
+        let above = above.map(|above| (above.rate, above.lost));
+        facts.other_settings.below_policer = Some(BelowPolicer { above, ..below });
+    }
+}
+
+/// Runs an upload with a limit, bytes/s.
+fn paced<I: Instruments>(
+    instruments: &mut I,
+    facts: &mut Facts,
+    name: &str,
+    limit: f64,
+) -> Option<BelowPolicer> {
+    let transfer = Transfer::full(Direction::Up, facts.round_trip());
+    if !budget::begin(instruments, facts, name, transfer.time.as_secs_f64()) {
+        return None;
+    }
+    let flow = one_flow(instruments, Place::Server, &[("TcpPacing", &pacing(limit))], &transfer).ok()?;
+    let segments = flow.tcp.sender.as_ref().filter(|_| flow.is_significant())?.segments;
+    Some(BelowPolicer { limit, rate: flow.rate, lost: flow.loss()?, segments, above: None })
 }
 
 /// An upload with the cipher that needs least of a processor, where one may be the limit.

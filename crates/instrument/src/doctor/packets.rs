@@ -6,7 +6,7 @@ use super::facts::{BelowPolicer, Facts, PathAtRest};
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection};
 use super::losses::{LEAST_RESENT, LEAST_SEGMENTS};
-use crate::flow::{Direction, Sender};
+use crate::flow::{Direction, Flow, Sender};
 use crate::stats::{pacing, percent, rate, time};
 
 /// Loss from which dropping is more than the probing of a congestion control, part of the segments.
@@ -116,6 +116,59 @@ fn is_long_enough(below: &BelowPolicer, sender: &Sender) -> bool {
     surely_lost * below.segments >= LEAST_BY_CHANCE
 }
 
+/// Returns whether an upload below the rate lost nothing to speak of.
+pub(super) fn lost_nothing(below: &BelowPolicer, facts: &Facts) -> bool {
+    let part = facts.throughput.flow(Direction::Up).and_then(Flow::loss);
+    part.is_some_and(|part| below.lost <= LEFT * part)
+}
+
+/// How many times faster an upload must be that is paced at twice the usual rate for a queue to have dropped
+/// the bursts of that one.
+const PACED: f64 = 1.5;
+
+/// How many times faster an upload was that went above the rate, and whose segments were spread over the round
+/// trip. It lost a tenth of that part at most, where a policer drops half of it.
+fn paced_gain(judged: &JudgedDirection<'_>) -> Option<f64> {
+    let below = judged.facts.other_settings.below_policer.filter(|_| judged.direction == Direction::Up)?;
+    let (reached, lost) = below.above?;
+    let gain = reached / judged.flow.rate.max(1.0);
+    let part = judged.flow.loss()?;
+    (gain >= PACED && lost <= LEFT * part).then_some(gain)
+}
+
+/// Finds a queue that is too short for the bursts of one connection's window.
+pub(super) fn short_queue(judged: &JudgedDirection<'_>) -> Option<Finding> {
+    let gain = paced_gain(judged)?;
+    drops_of_policer(judged)?;
+    let below = judged.facts.other_settings.below_policer?;
+    let (reached, lost) = below.above?;
+    let limit = pacing(2.0 * judged.flow.rate);
+    Some(Finding {
+        cause: "short_queue",
+        title: format!(
+            "A short queue on the path drops the bursts of one connection on {}s.",
+            judged.direction.name()
+        ),
+        evidence: vec![
+            judged.measured(),
+            format!(
+                "{} sent {} of the segments again, without a queue that shows in the round trip",
+                judged.direction.sender(),
+                percent(judged.flow.loss()?)
+            ),
+            format!("spread over the round trip (paced), an upload reached {}, and lost {}", rate(reached), percent(lost)),
+        ],
+        gain: format!("{gain:.1} times, measured with pacing; {}", judged.gain()),
+        change: vec![
+            format!("TcpPacing {limit} in ssh_config, or lhscp --pace {limit}, and more as long as nothing gets lost"),
+            "or on this machine: modprobe tcp_bbr; sysctl -w net.ipv4.tcp_congestion_control=bbr, which paces by itself"
+                .to_owned(),
+            "or have who runs the path lengthen the queue of its switch or router: a third of a round trip's data".to_owned(),
+        ],
+        weight: weight_of_factor(judged.factor().unwrap_or(1.0).max(gain)) + 0.2,
+    })
+}
+
 /// Returns whether each connection has a policer of its own: an upload below the rate loses (nearly) nothing,
 /// or the rate is far beyond what so many losses by chance allow and was higher before the first of them.
 fn is_of_each_connection(judged: &JudgedDirection<'_>, part: f64) -> bool {
@@ -128,7 +181,8 @@ fn is_of_each_connection(judged: &JudgedDirection<'_>, part: f64) -> bool {
     }
     if judged.direction == Direction::Up {
         return judged.facts.other_settings.below_policer.is_some_and(|below| {
-            below.lost <= LEFT * part && below.rate >= REACHED * below.limit && is_long_enough(&below, sender)
+            let is_kept = below.lost <= LEFT * part && below.rate >= REACHED * below.limit;
+            is_kept && is_long_enough(&below, sender) && paced_gain(judged).is_none()
         });
     }
     let by_chance = sender.segment / judged.facts.round_trip() * 1.22 / part.sqrt();

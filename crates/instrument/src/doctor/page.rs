@@ -289,6 +289,7 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "sftp_file": sftp_file,
             "upload_below_policer": facts.other_settings.below_policer.map(|below| json!({
                 "limit_bytes_per_second": below.limit, "bytes_per_second": below.rate, "loss": below.lost,
+                "above_bytes_per_second": below.above.map(|(rate, _)| rate), "above_loss": below.above.map(|(_, lost)| lost),
             })),
             "upload_other_control": facts.other_settings.congestion_control.as_ref().map(|tried| match tried {
                 OtherControl::Measured { name, rate, full_window } => json!({

@@ -168,4 +168,7 @@ pub(crate) struct BelowPolicer {
     /// Part of the segments that was lost, and all of them.
     pub(crate) lost: f64,
     pub(crate) segments: f64,
+    /// What an upload reached that was limited to twice the usual rate, bytes/s, and the part of its segments
+    /// that was lost.
+    pub(crate) above: Option<(f64, f64)>,
 }

@@ -381,7 +381,7 @@ fn policer_of_each_connection_drops_nothing_below_its_rate() {
     (flow.rate, flow.tcp.drops) = (0.5e6, Some(course.clone()));
     facts.throughput.up.together = Some(2e6);
     assert!(!is_named(&facts, "policer"), "not tried");
-    let below = BelowPolicer { limit: 0.4e6, rate: 0.39e6, lost: 0.0, segments: 1000.0 };
+    let below = BelowPolicer { limit: 0.4e6, rate: 0.39e6, lost: 0.0, segments: 1000.0, above: None };
     facts.other_settings.below_policer = Some(below);
     let (cause, title) = first(&facts);
     assert!(
@@ -389,6 +389,19 @@ fn policer_of_each_connection_drops_nothing_below_its_rate() {
         "{title}"
     );
     assert!(!is_named(&facts, "loss"));
+    // A policer drops half of twice its rate; a short queue nothing of what is spread.
+    facts.other_settings.below_policer = Some(BelowPolicer { above: Some((0.55e6, 0.45)), ..below });
+    assert_eq!(first(&facts).0, "policer");
+    facts.other_settings.below_policer = Some(BelowPolicer { above: Some((0.98e6, 0.001)), ..below });
+    let (cause, title) = first(&facts);
+    assert!(cause == "short_queue" && title.contains("drops the bursts"), "{title}");
+    assert!(
+        diagnose(&facts)[0].gain.starts_with("2.0 times, measured with pacing"),
+        "{:?}",
+        diagnose(&facts)
+    );
+    assert!(!is_named(&facts, "policer") && !is_named(&facts, "loss"));
+    facts.other_settings.below_policer = Some(below);
     // Of an upload that short, a path that loses by chance would have lost few.
     *sender(&mut facts) = Sender { resent: 9.0, segments: 1658.0, ..sender(&mut facts).clone() };
     assert!(!is_named(&facts, "policer") && is_named(&facts, "loss"), "{:?}", diagnose(&facts));
