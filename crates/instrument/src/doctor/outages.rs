@@ -1,5 +1,6 @@
 //! Times in which the path carries nothing.
 
+use super::facts::Throughput;
 use super::finding::{Finding, weight_of_factor};
 use super::judged::JudgedDirection;
 use crate::stats::{percent, rate, time};
@@ -7,6 +8,12 @@ use crate::stats::{percent, rate, time};
 /// Pauses for a verdict, in both directions together, and their part of the time of one.
 const LEAST: usize = 2;
 const PART: f64 = 0.08;
+
+/// Returns whether transfers were interrupted more than once: what is measured for a second or two may have had
+/// such a pause for all of its time.
+pub(super) fn are_many(throughput: &Throughput) -> bool {
+    throughput.flows().map(|flow| flow.pauses.count).sum::<usize>() >= LEAST
+}
 
 /// Finds a path that is interrupted again and again: nothing arrives for a while, and segments are sent again
 /// after it.

@@ -151,7 +151,7 @@ fn no_commands(refusals: &Refusals) -> Option<Finding> {
         gain: "shells and commands; none where the account is meant for SFTP alone".to_owned(),
         change: vec![
             "at the server: the user's shell (getent passwd USER), ForceCommand in sshd_config, command= in authorized_keys, \
-             MaxSessions 0"
+             MaxSessions 0, a limit of processes (ulimit -u, pids.max)"
                 .to_owned(),
             "or longhaul bench, which measures files over SFTP".to_owned(),
         ],

@@ -7,6 +7,7 @@ use super::facts::{Disks, Facts, RunSettings, Throughput};
 use super::finding::{Finding, weight_of_factor};
 use super::instruments::{Instruments, PLAIN, Place};
 use super::losses;
+use super::outages;
 use super::sftp_file::{Plan, SftpRates};
 use super::stopped;
 use crate::disk::Disk;
@@ -100,7 +101,7 @@ fn slowness(
     };
     let flow = throughput.significant(direction)?;
     // A file takes a second or two, in which losses by chance may be many.
-    if losses::vary_rates(flow, round_trip) {
+    if losses::vary_rates(flow, round_trip) || outages::are_many(throughput) {
         return None;
     }
     let possible =

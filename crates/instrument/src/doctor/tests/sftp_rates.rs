@@ -55,6 +55,12 @@ fn sftp_is_not_blamed_for_disks_and_round_trips() {
     assert!(is_named(&facts));
     facts.sftp.file.as_mut().unwrap().congestion_windows[1] = Some(220.0 * 1448.0);
     assert!(!is_named(&facts), "TCP has not grown yet");
+    // The path is interrupted again and again.
+    let mut facts = with(9e6, 0.2e6);
+    assert!(is_named(&facts));
+    up(&mut facts).pauses.count = 1;
+    facts.throughput.down.flow.as_mut().unwrap().pauses.count = 1;
+    assert!(!is_named(&facts), "a pause took most of its time");
     // Two megabytes in each round trip of 50 ms are all that the requests permit.
     let mut facts = with(30e6, 9e6);
     facts.throughput.up.flow.as_mut().unwrap().rate = 300e6;
