@@ -30,8 +30,8 @@ impl Acceptor {
         one.into_iter().find(|pid| other.contains(pid)).map(|pid| Self { pid })
     }
 
-    /// Processor time of the process and of all its children that have ended, seconds; `None` where the server
-    /// does not tell.
+    /// Processor time of the process and of all its children that have ended, seconds; `None` where the
+    /// server does not tell.
     pub(super) fn cpu(&self, remote: &mut Remote) -> Option<f64> {
         cpu_with_children_of_stat(&remote.script(&format!("cat /proc/{}/stat", self.pid), LIMIT).text())
     }

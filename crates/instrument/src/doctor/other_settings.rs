@@ -112,9 +112,9 @@ fn other_control<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
 }
 
 /// An upload at four fifths of the rate that passes, where what exceeds a rate seems to be dropped for each
-/// connection: a policer then drops nothing, and a path that loses packets by chance loses as many. One at twice
-/// the rate follows where nothing was lost: a policer drops half of it, and a short queue, which overflows in
-/// the bursts of a window, nothing.
+/// connection: a policer then drops nothing, and a path that loses packets by chance loses as many. One at
+/// twice the rate follows where nothing was lost: a policer drops half of it, and a short queue, which
+/// overflows in the bursts of a window, nothing.
 fn below_policer<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     const PART: f64 = 0.8;
     const TWICE: f64 = 2.0;

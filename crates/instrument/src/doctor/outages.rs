@@ -9,8 +9,8 @@ use crate::stats::{percent, rate, time};
 const LEAST: usize = 2;
 const PART: f64 = 0.08;
 
-/// Returns whether transfers were interrupted more than once: what is measured for a second or two may have had
-/// such a pause for all of its time.
+/// Returns whether transfers were interrupted more than once: what is measured for a second or two may have
+/// had such a pause for all of its time.
 pub(super) fn are_many(throughput: &Throughput) -> bool {
     throughput.flows().map(|flow| flow.pauses.count).sum::<usize>() >= LEAST
 }

@@ -126,8 +126,8 @@ pub(super) fn lost_nothing(below: &BelowPolicer, facts: &Facts) -> bool {
 /// the bursts of that one.
 const PACED: f64 = 1.5;
 
-/// How many times faster an upload was that went above the rate, and whose segments were spread over the round
-/// trip. It lost a tenth of that part at most, where a policer drops half of it.
+/// How many times faster an upload was that went above the rate, and whose segments were spread over the
+/// round trip. It lost a tenth of that part at most, where a policer drops half of it.
 fn paced_gain(judged: &JudgedDirection<'_>) -> Option<f64> {
     let below = judged.facts.other_settings.below_policer.filter(|_| judged.direction == Direction::Up)?;
     let (reached, lost) = below.above?;

@@ -30,8 +30,8 @@ const USED_UP: f64 = 0.85;
 /// Part of the periods with a stop, where it used that much.
 const SOME: f64 = 0.1;
 
-/// Part of the time for which a process waits for a processor, and part of the time of all processors in which
-/// they have nothing to do, from which a limit keeps it from them.
+/// Part of the time for which a process waits for a processor, and part of the time of all processors in
+/// which they have nothing to do, from which a limit keeps it from them.
 const MOSTLY: f64 = 0.6;
 const IDLE: f64 = 0.2;
 
@@ -249,9 +249,9 @@ impl JudgedDirection<'_> {
         })
     }
 
-    /// Finds a limit that shows in nothing but this: a process waits for a processor for most of the time, and
-    /// processors that it may use have nothing to do. The files of its control group are not readable then: a
-    /// network namespace of `ip netns exec` hides them, as some containers do.
+    /// Finds a limit that shows in nothing but this: a process waits for a processor for most of the time,
+    /// and processors that it may use have nothing to do. The files of its control group are not readable
+    /// then: a network namespace of `ip netns exec` hides them, as some containers do.
     fn unseen_quota(&self) -> Option<Finding> {
         let of_end = |end: &EndUsage| {
             let turns = end.turns.filter(|turns| turns.waited >= MOSTLY)?;

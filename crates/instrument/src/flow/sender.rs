@@ -135,8 +135,8 @@ pub(super) fn sender_of_ss(text: &str) -> Option<Sender> {
     })
 }
 
-/// Reads the congestion window, bytes, from the output of `ss -ti`, where slow start is over: the threshold is
-/// shown then.
+/// Reads the congestion window, bytes, from the output of `ss -ti`, where slow start is over: the threshold
+/// is shown then.
 pub(crate) fn window_after_slow_start(text: &str) -> Option<f64> {
     let is_over = text.split_whitespace().any(|word| word.starts_with("ssthresh:"));
     sender_of_ss(text)?.congestion_window.filter(|_| is_over)

@@ -1,5 +1,5 @@
-//! Processor time that a hypervisor took from a virtual machine (`steal` in `/proc/stat`, proc(5)), and the time
-//! in which processors had nothing to do.
+//! Processor time that a hypervisor took from a virtual machine (`steal` in `/proc/stat`, proc(5)), and the
+//! time in which processors had nothing to do.
 
 /// Time of all processors together, clock ticks.
 #[derive(Debug, Clone, Copy, PartialEq)]
