@@ -19,18 +19,17 @@ impl Drop for Daemon {
 
 const LISTENING: &str = "Server listening on 127.0.0.1 port ";
 
-/// Covers: sshd_config PidFile; sshd -E (SIGHUP in the background)
+/// Covers: sshd_config PidFile; sshd -E (SIGHUP in the background); sshd -f
 #[test]
 fn a_server_in_the_background_keeps_its_process_id() {
     let Some([ssh, prlimit]) = peers("background", ["ssh", "prlimit"]) else { return };
     let lab = Lab::new();
+    // The server leaves the directory that it is started in, and reads the same files when it is reloaded.
     lab.write(
         "conf",
         &format!(
-            "HostKey {}\nListenAddress 127.0.0.1\nPidFile {}\nAuthorizedKeysFile {}\nStrictModes no\n\
+            "HostKey host_ed25519\nListenAddress 127.0.0.1\nPidFile pid\nAuthorizedKeysFile {}\nStrictModes no\n\
              PermitRootLogin yes\n",
-            lab.arg("host_ed25519"),
-            lab.arg("pid"),
             lab.arg("authorized_keys")
         ),
     );
@@ -38,7 +37,8 @@ fn a_server_in_the_background_keeps_its_process_id() {
     let started = Command::new(prlimit)
         .arg("--core=4096:")
         .arg(our("lhsshd"))
-        .args(["-p", "0", "-f", &lab.arg("conf"), "-E", &lab.arg("log")])
+        .args(["-p", "0", "-f", "conf", "-E", "log"])
+        .current_dir(lab.path("."))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .status()
@@ -53,6 +53,8 @@ fn a_server_in_the_background_keeps_its_process_id() {
             log().matches(LISTENING).count() == 1 + restarts && !pid().is_empty()
         });
         assert_eq!(pid(), daemon.pid);
+        let directory = fs::read_link(format!("/proc/{}/cwd", daemon.pid)).unwrap();
+        assert_eq!(directory, Path::new("/"));
     }
     // Sessions get the resource limits and the OOM score of the server's first start.
     let text = log();

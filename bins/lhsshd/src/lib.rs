@@ -16,7 +16,7 @@ use lh_config::enums::LogLevel;
 use lh_config::server_values::Ports;
 use lh_config::{ConfigFault, ConnectionFacts, ServerConfig};
 use lh_server::{
-    HandOver, Host, HostKey, HostKeyError, Level, ListenerOptions, LogTarget, SESSION_FLAG,
+    HandOver, Host, HostKey, HostKeyError, Level, ListenerOptions, LogTarget, Restart, SESSION_FLAG,
     default_algorithms,
 };
 use lh_sys::service::Service;
@@ -147,7 +147,11 @@ fn run(options: &Options, arguments: &[OsString], service: Service) -> Result<Ex
     let listener_options = ListenerOptions {
         foreground: debug > 0 || options.foreground,
         once: debug > 0,
-        restart: Some((program, arguments.to_vec())),
+        restart: Some(Restart {
+            program,
+            arguments: arguments.to_vec(),
+            directory: std::env::current_dir().ok(),
+        }),
     };
     lh_server::serve(hand_over, &listener_options, service)
         .map(status)

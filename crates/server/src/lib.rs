@@ -55,7 +55,7 @@ mod verdict;
 pub use account::groups_of;
 pub use hand_over::{CoreLimit, HandOver, LogTarget};
 pub use host_keys::{HostKey, HostKeyError};
-pub use listener::{ListenError, ListenerOptions, SESSION_FLAG, SESSION_NAME, is_restarted, serve};
+pub use listener::{ListenError, ListenerOptions, Restart, SESSION_FLAG, SESSION_NAME, is_restarted, serve};
 pub use log::{Level, Log};
 pub use log_level::debug as debug_level;
 pub use preauth_ids::preauth_ids;

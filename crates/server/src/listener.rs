@@ -53,7 +53,7 @@ use connected::ConnectedSessions;
 use exporter::{Exporter, SessionGauges};
 use manager::Manager;
 use options::system;
-pub use options::{ListenError, ListenerOptions};
+pub use options::{ListenError, ListenerOptions, Restart};
 use reports::Reports;
 pub use restart::is_restarted;
 use startup::Startup;
@@ -171,8 +171,11 @@ pub fn serve(
     if !options.foreground && !is_restarted() {
         lh_sys::background::continue_in_background().map_err(system("cannot go to the background"))?;
         // Detach from the terminal that started us.
-        let _ = rustix::process::chdir("/");
         detach_stdio(hand_over.log_target).map_err(system("cannot detach"))?;
+    }
+    if !options.foreground {
+        // No file system stays in use.
+        let _ = rustix::process::chdir("/");
     }
     // Before any thread is started, because threads inherit the signal mask.
     let signals = Signals::collect(&[Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::CHILD])
@@ -208,7 +211,7 @@ pub fn serve(
         launch: Launch {
             hand_over,
             bytes,
-            program: options.restart.as_ref().map(|(program, _)| program.clone()),
+            program: options.restart.as_ref().map(|restart| restart.program.clone()),
         },
         sessions: Sessions {
             running: HashMap::new(),

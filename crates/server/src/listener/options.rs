@@ -1,5 +1,6 @@
 //! Options of the listener, and the errors that end it.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
@@ -10,8 +11,19 @@ pub struct ListenerOptions {
     pub foreground: bool,
     /// `-d`: serve one connection, then end.
     pub once: bool,
-    /// The program and its arguments, which SIGHUP runs again.
-    pub restart: Option<(PathBuf, Vec<std::ffi::OsString>)>,
+    /// What SIGHUP runs again.
+    pub restart: Option<Restart>,
+}
+
+/// The program that is running, to be executed again.
+#[derive(Debug, Clone)]
+pub struct Restart {
+    /// The program's file.
+    pub program: PathBuf,
+    /// Its arguments, the first one being the name that it was called by.
+    pub arguments: Vec<OsString>,
+    /// The directory that it was started in, from which its relative names of files start.
+    pub directory: Option<PathBuf>,
 }
 
 /// Why the server cannot run.

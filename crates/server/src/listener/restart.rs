@@ -8,7 +8,7 @@ use std::process::Command;
 
 use lh_sys::spawn::Program;
 
-use super::options::ListenerOptions;
+use super::options::{ListenerOptions, Restart};
 
 /// Environment variable with the process id. It tells the restarted program that it already runs in the
 /// background, under the id that init scripts and pid files know.
@@ -24,21 +24,29 @@ const LONGEST: usize = 2048;
 /// Parts of the check's lines that are notes.
 const NOTES: [&str; 3] = [": Unsupported option ", ": Deprecated option ", "' already defined."];
 
-/// Returns the program and its arguments. An upgrade may have replaced the program's file; a restart then
-/// runs the new one. Where the file is missing, the running program is executed again.
-fn program(options: &ListenerOptions) -> Option<(PathBuf, &[OsString])> {
-    let (program, arguments) = options.restart.as_ref()?;
-    let program = if program.exists() { program.clone() } else { PathBuf::from("/proc/self/exe") };
-    Some((program, arguments))
+/// Returns the program's file. An upgrade may have replaced it; a restart then runs the new one. Where it is
+/// missing, the running program is executed again.
+fn program(restart: &Restart) -> PathBuf {
+    if restart.program.exists() { restart.program.clone() } else { PathBuf::from("/proc/self/exe") }
+}
+
+/// Returns the directory to run the program in: the one it was started in, where it still exists.
+fn directory(restart: &Restart) -> Option<&PathBuf> {
+    restart.directory.as_ref().filter(|directory| directory.is_dir())
 }
 
 /// Returns why the program could not restart with its current files; `None` when it could. The program checks
 /// that itself (`-t`).
 pub(super) fn problem(options: &ListenerOptions) -> Option<String> {
-    let (path, arguments) = program(options)?;
+    let restart = options.restart.as_ref()?;
+    let arguments = &restart.arguments;
     let check = || -> io::Result<Option<String>> {
         let (output, theirs) = lh_sys::fd::pipe()?;
-        let mut check = Program::new(path).stdio(lh_sys::fd::null()?, lh_sys::fd::null()?, theirs).arg("-t");
+        let [stdin, stdout] = [lh_sys::fd::null()?, lh_sys::fd::null()?];
+        let mut check = Program::new(program(restart)).stdio(stdin, stdout, theirs).arg("-t");
+        if let Some(directory) = directory(restart) {
+            check = check.dir(directory);
+        }
         // A multi-call binary chooses the program by argument 0.
         if let Some(name) = arguments.first() {
             check = check.arg0(name);
@@ -72,13 +80,16 @@ pub(super) fn problem(options: &ListenerOptions) -> Option<String> {
 
 /// Executes the program again with additional environment variables. Returns only on failure.
 pub(super) fn restart(options: &ListenerOptions, variables: Vec<(&'static str, OsString)>) -> io::Error {
-    let Some((path, arguments)) = program(options) else {
+    let Some(restart) = &options.restart else {
         return io::Error::other("arguments are not known");
     };
-    let mut command = Command::new(path);
+    let mut command = Command::new(program(restart));
     command.envs(variables);
     command.env(RESTARTED, std::process::id().to_string());
-    if let Some((name, rest)) = arguments.split_first() {
+    if let Some(directory) = directory(restart) {
+        command.current_dir(directory);
+    }
+    if let Some((name, rest)) = restart.arguments.split_first() {
         command.arg0(name).args(rest);
     }
     command.exec()
