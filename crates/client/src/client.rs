@@ -23,7 +23,7 @@ use crate::metrics::{Metered, Metrics};
 use crate::options::Options;
 use crate::pending::Pending;
 use crate::resumable;
-use crate::resume::{ResumeLimit, Resumed, Resuming};
+use crate::resume::{Joined, JoinedWatch, ResumeLimit, Resumed, Resuming};
 use crate::service_quality::mark_packets;
 use crate::session::{SessionChannel, SessionSetup};
 use crate::ui::{LogLevel, UserInterface};
@@ -54,6 +54,8 @@ pub struct Client {
     relayed: bool,
     /// Watches for signals between the login and the loop, where the server keeps the session.
     watch: Option<Watch>,
+    /// Watches the path of a connection that has joined a session.
+    joined: Option<JoinedWatch>,
 }
 
 impl Client {
@@ -77,6 +79,7 @@ impl Client {
             relayed: false,
             resuming: None,
             watch: None,
+            joined: None,
             carrier,
         }
     }
@@ -96,6 +99,7 @@ impl Client {
             relayed: true,
             resuming: None,
             watch: None,
+            joined: None,
             carrier: None,
         }
     }
@@ -118,6 +122,9 @@ impl Client {
                 let (interval, count) = resumable::KEEPALIVE;
                 self.driver.set_keepalive(interval, count);
             }
+        }
+        if pending.options.ticket.is_some() {
+            self.joined = Some(JoinedWatch::begin(&pending.options.resumptions, &self.driver.control()));
         }
         self.metrics = Metrics::start(&pending.options, self.driver.link());
         Ok(())
@@ -200,7 +207,10 @@ impl Client {
                 }
                 result
             }
-            None => self.driver.run(control),
+            None => match &mut self.joined {
+                Some(watch) => self.driver.run(&mut Joined { inner: control, watch }),
+                None => self.driver.run(control),
+            },
         };
         result.map_err(|error| self.ended(&error))
     }

@@ -13,6 +13,7 @@ use lh_sys::private_group::Place;
 
 use crate::commands::Commands;
 use crate::log::Log;
+use crate::resumptions::Resumptions;
 use crate::ticket::Ticket;
 use crate::ui::{LogLevel, UserInterface};
 
@@ -53,6 +54,8 @@ pub struct Options {
     pub rate_limit: Option<u64>,
     /// Runs each `ProxyCommand` as one of these commands. For this crate's own use.
     pub commands: Option<Commands>,
+    /// Resumptions of the session, which connections with a ticket share by a clone of its options.
+    pub resumptions: Resumptions,
 }
 
 impl Options {
@@ -87,6 +90,7 @@ impl Options {
             ticket: None,
             rate_limit,
             commands: None,
+            resumptions: Resumptions::default(),
         })
     }
 

@@ -8,6 +8,7 @@
 mod agreed;
 pub(crate) mod attempt;
 mod control;
+mod joined;
 mod leave;
 mod limit;
 mod path;
@@ -37,6 +38,7 @@ use agreed::ResumableSession;
 use attempt::Connect;
 use attempt::{Attempt, AttemptReport, ProofError, failure_to_go_on, host_key, refusal};
 pub(crate) use control::Resumed;
+pub(crate) use joined::{Joined, JoinedWatch};
 use limit::Limit;
 pub use limit::{AttemptFailure, ResumeLimit};
 use path::{PathState, PathWatch};
@@ -342,6 +344,7 @@ impl Resuming {
                 agreed.path.on_new_link(cx, now);
                 agreed.second.on_new_link();
                 self.limit.on_resumed(now);
+                self.options.resumptions.count();
                 self.carrier = carrier;
                 self.status.clear();
                 self.logger.say(LogLevel::Verbose, "connection resumed");

@@ -76,6 +76,30 @@ fn copies_over_several_connections_survive_breaks() {
     assert_eq!((setup.cuts.broken(), setup.logins()), (plan.len(), 2));
 }
 
+/// The paths of both connections fall silent. The session goes on over another one, and does not wait for the
+/// connection that had joined it: keepalives would not find out in this time.
+///
+/// Covers: ssh_config Resume; lhscp -j
+#[test]
+fn silent_additional_connections_are_given_up() {
+    let plan = [(16 * MB, Break::Silence), (300_000, Break::Silence)];
+    let setup = Broken::new("ResumeGrace 2m\nLonghaulTickets yes\n", &plan);
+    make_blob(&setup.lab.path("blob"), 40 << 20);
+    let mut args = setup.lab.client_options();
+    // The rate limit lets the second connection join before the first one breaks.
+    for word in
+        ["-P", &setup.cuts.port.to_string(), "-o", "ServerAliveInterval=3600", "-v", "-j2", "-l", "60000"]
+    {
+        args.push(word.to_owned());
+    }
+    args.extend(["--retries", "0"].map(str::to_owned));
+    args.extend([setup.lab.arg("blob"), setup.remote("up")]);
+    let ran = setup.lab.run(&our("lhscp"), &args).ok("upload");
+    assert_same_file(&setup.lab.path("blob"), &setup.lab.path("up"));
+    assert_eq!((setup.cuts.broken(), setup.logins()), (plan.len(), 1), "{}", ran.err);
+    assert!(ran.err.contains("an additional connection is lost"), "{}", ran.err);
+}
+
 /// lhsftp: both commands, and what is asked between them, in one session.
 ///
 /// Covers: ssh_config Resume; wire resume@longhaul

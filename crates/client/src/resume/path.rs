@@ -99,11 +99,17 @@ struct Ends {
 }
 
 impl PathWatch {
-    /// Starts to watch the network, as far as the kernel permits.
+    /// Starts to watch the link and the network, as far as the kernel permits.
     pub(super) fn begin(cx: &ControlCx<'_>) -> Self {
+        let (changes, sleeps) = (NetworkChanges::watch().ok(), Sleeps::watch().ok());
+        Self { changes, sleeps, ..Self::of_link(cx) }
+    }
+
+    /// Starts to watch the link alone.
+    pub(super) fn of_link(cx: &ControlCx<'_>) -> Self {
         let mut watch = Self {
-            changes: NetworkChanges::watch().ok(),
-            sleeps: Sleeps::watch().ok(),
+            changes: None,
+            sleeps: None,
             ends: Ends::default(),
             check: None,
             quiet: Quiet::default(),
@@ -185,10 +191,20 @@ impl PathWatch {
             let removed = meanings.contains(&Meaning::AddressRemoved);
             // The address may have been assigned again meanwhile.
             self.dead |= removed && self.ends.addresses.is_some_and(|(local, _)| !exists(local));
-            self.patience.on_change();
-            self.ask(|_| ANSWER, cx, now);
+            self.ask_after_change(cx, now);
         }
         concerned || changes.iter().any(matters_to_attempts)
+    }
+
+    /// Queries the server after a change that concerns the path.
+    pub(super) fn ask_after_change(&mut self, cx: &mut ControlCx<'_>, now: Instant) {
+        self.patience.on_change();
+        self.ask(|_| ANSWER, cx, now);
+    }
+
+    /// True while the server has not answered a query.
+    pub(super) const fn is_asking(&self) -> bool {
+        self.check.is_some()
     }
 
     /// Sends a request that the server should answer within `least` of the round trip, or within some round
