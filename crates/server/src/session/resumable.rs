@@ -36,6 +36,9 @@ pub(super) struct Resumable {
     /// The user session process; `None` when it has closed its end.
     user: Option<MonitorSocket>,
     attempt: Option<Attempt>,
+    /// Number of orders to close the connection that the user session process has not answered. Only the last
+    /// one may be the present attempt's.
+    unanswered: u64,
     /// The connection last handed to the user session process: session identifier, peer and local address.
     going_on: Option<(Vec<u8>, SocketAddr, SocketAddr)>,
     /// The secret was rolled for a new connection that the session does not use yet.
@@ -102,6 +105,7 @@ impl Resumable {
                 listening,
                 user,
                 attempt: None,
+                unanswered: 0,
                 going_on: None,
                 is_rolled: false,
                 reported_state,
@@ -220,6 +224,7 @@ impl Resumable {
             (FromClaimant::Take { export, peer, local }, Step::Right(claim)) => {
                 let export = Zeroizing::new((&export[..]).try_into().map_err(|_| wrong())?);
                 self.tell_user(None, &ToUser::LetGo)?;
+                self.unanswered += 1;
                 Step::LettingGo(claim, Taking { export, peer, local })
             }
             (FromClaimant::Connection(state), Step::Arriving(claim, taking, socket)) => {
@@ -312,6 +317,12 @@ impl Resumable {
     /// Handles the user session process's answer: it has closed its connection, with the final count, or
     /// cannot resume.
     fn let_go(&mut self, received: Option<u64>, control: &mut impl Write) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        if self.unanswered > 0 {
+            // The answer belongs to an attempt that has been abandoned. Messages may have arrived since, over a
+            // connection that was handed over between the two orders.
+            return;
+        }
         let Some(mut attempt) = self.attempt.take() else { return };
         let Step::LettingGo(claim, taking) = attempt.step else {
             // The answer belongs to an attempt that has been abandoned.

@@ -200,3 +200,24 @@ fn a_claimant_that_leaves_does_not_end_the_session() {
     scene.take(&claimant);
     assert!(scene.resumable.user.is_some() && scene.resumable.attempt.is_some());
 }
+
+/// The user session process was stopped: it answers the order of an attempt that its client has given up, and
+/// that of the next attempt later. Its count may be another one by then.
+#[test]
+fn an_answer_counts_for_its_own_attempt_only() {
+    let mut scene = Scene::new(5);
+    let given_up = scene.claimed(b"first");
+    scene.take(&given_up);
+    close(given_up.socket());
+    scene.serve();
+    let mut claimant = scene.claimed(b"other");
+    scene.take(&claimant);
+    scene.answer(5);
+    let step = scene.resumable.attempt.as_ref().map(|attempt| &attempt.step);
+    assert!(matches!(step, Some(Step::LettingGo(..))));
+    scene.answer(7);
+    let ToClaimant::Accepted(answer) = ToClaimant::decode(&claimant.receive().unwrap()).unwrap() else {
+        panic!("not accepted");
+    };
+    assert_eq!(lh_resume::message::Accepted::decode(&answer).unwrap().received, 7);
+}
