@@ -27,7 +27,8 @@ const EARLY_ANSWER: Duration = Duration::from_millis(300);
 /// Wait for the answer after a long silence: longer, because a busy server answers late.
 const QUIET_ANSWER: Duration = Duration::from_secs(1);
 
-/// Wait for the answer where the round trip is unknown, because a command or a jump host is in between.
+/// Wait for the answer behind a command or a jump host, where TCP does not tell whether the server is busy. After
+/// a change of the network [`ANSWER`] is enough, where the round trip is known.
 const INDIRECT_ANSWER: Duration = Duration::from_millis(1500);
 
 /// If the check is this much later than its deadline, this process was stopped meanwhile.
@@ -159,10 +160,12 @@ impl PathWatch {
         self.round_trip
     }
 
-    /// Updates the round trip from TCP, including its present queues.
+    /// Updates the round trip from TCP, including its present queues; behind a command or a jump host it is the
+    /// time that the server took to answer.
     fn measure(&mut self, cx: &ControlCx<'_>) {
         let micros = cx.tcp_info().and_then(|info| info.get("rtt"));
-        self.round_trip = micros.map_or(self.round_trip, Duration::from_micros);
+        let measured = micros.map(Duration::from_micros).or_else(|| cx.round_trip());
+        self.round_trip = measured.unwrap_or(self.round_trip);
         self.quiet.set_round_trip(self.round_trip);
     }
 
@@ -199,7 +202,8 @@ impl PathWatch {
     /// Queries the server after a change that concerns the path.
     pub(super) fn ask_after_change(&mut self, cx: &mut ControlCx<'_>, now: Instant) {
         self.patience.on_change();
-        self.ask(|_| ANSWER, cx, now);
+        self.measure(cx);
+        self.ask_within(answer_after_change(self.ends.addresses.is_some(), self.round_trip), cx, now);
     }
 
     /// True while the server has not answered a query.
@@ -210,13 +214,16 @@ impl PathWatch {
     /// Sends a request that the server should answer within `least` of the round trip, or within some round
     /// trips if that is longer.
     fn ask(&mut self, least: impl FnOnce(Duration) -> Duration, cx: &mut ControlCx<'_>, now: Instant) {
+        self.measure(cx);
+        let is_direct = self.ends.addresses.is_some();
+        self.ask_within(if is_direct { least(self.round_trip) } else { INDIRECT_ANSWER }, cx, now);
+    }
+
+    fn ask_within(&mut self, least: Duration, cx: &mut ControlCx<'_>, now: Instant) {
         if self.check.is_some() {
             return;
         }
-        self.measure(cx);
         cx.global_request(QUESTION, true, b"");
-        let is_direct = self.ends.addresses.is_some();
-        let least = if is_direct { least(self.round_trip) } else { INDIRECT_ANSWER };
         let time = least.max(self.round_trip * 4);
         self.check = Some(Check {
             asked: now,
@@ -339,6 +346,12 @@ fn covers(to: IpAddr, prefix: u8, address: IpAddr) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns the wait for the answer after a change of the network, beside four round trips. Changes are rare, so a
+/// server that is only busy does not have to exchange keys often.
+const fn answer_after_change(is_direct: bool, round_trip: Duration) -> Duration {
+    if is_direct || !round_trip.is_zero() { ANSWER } else { INDIRECT_ANSWER }
 }
 
 /// Returns the wait for the answer after a suspicious silence.

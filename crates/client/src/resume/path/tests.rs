@@ -119,3 +119,12 @@ fn an_early_answer_is_awaited_as_long_as_one_loss_takes() {
         assert!(found <= Duration::from_millis(700) + round_trip * 2, "{round_trip:?}");
     }
 }
+
+#[test]
+fn changes_behind_a_jump_host_show_within_a_second() {
+    let known = Duration::from_millis(10);
+    assert_eq!(answer_after_change(true, Duration::ZERO), ANSWER);
+    assert_eq!(answer_after_change(false, known), ANSWER);
+    // Four round trips of an unknown path may be longer.
+    assert_eq!(answer_after_change(false, Duration::ZERO), INDIRECT_ANSWER);
+}
