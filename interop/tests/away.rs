@@ -32,6 +32,10 @@ struct OutageSetup {
 
 impl OutageSetup {
     fn new() -> Self {
+        Self::with_break(Break::Reset)
+    }
+
+    fn with_break(how: Break) -> Self {
         let lab = Lab::new();
         let server = Lhsshd::start(&lab, "ResumeGrace 10m\n");
         let (is_open, attempts) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
@@ -41,7 +45,7 @@ impl OutageSetup {
             count.fetch_add(1, Ordering::AcqRel);
             Some(if open.load(Ordering::Acquire) { port } else { nowhere })
         });
-        let cuts = Cuts::to_each(std::iter::once(port).chain(later), vec![(CUT, Break::Reset)]);
+        let cuts = Cuts::to_each(std::iter::once(port).chain(later), vec![(CUT, how)]);
         lab.know(cuts.port);
         let many = lab.path("many");
         std::fs::create_dir(&many).unwrap();
@@ -179,4 +183,20 @@ fn a_command_that_is_away_says_so_on_a_terminal() {
             ends(terminal, 255);
         }
     }
+}
+
+/// The path is silent: attempts begin within seconds, and no keepalive ends the connection for an hour.
+///
+/// Covers: ssh_config Resume
+#[test]
+fn a_silent_connection_is_reported_on_a_terminal() {
+    let setup = OutageSetup::with_break(Break::Silence);
+    let command = format!("ls {}; echo all of $((40+2))", setup.lab.arg("many"));
+    let alive = "ServerAliveInterval=3600";
+    let mut terminal = setup.start("lhssh", &["-o", alive, "-T", &format!("{}@127.0.0.1", me()), &command]);
+    terminal.expect("connection lost; reconnecting for ");
+    terminal.expect(", ^C ends it");
+    setup.is_open.store(true, Ordering::Release);
+    terminal.expect("all of 42");
+    ends(terminal, 0);
 }

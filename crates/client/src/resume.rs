@@ -138,6 +138,7 @@ impl Resuming {
             match agreed.path.check(cx, now) {
                 PathState::Good => {
                     agreed.trust_link(now);
+                    self.status.clear();
                     return self.compare(cx, now);
                 }
                 PathState::Silent if !agreed.suspects => {
@@ -149,9 +150,7 @@ impl Resuming {
                         self.carrier = None;
                         return agreed.take_over(second, user, cx, now);
                     }
-                    agreed.suspects = true;
-                    agreed.reconnect.set_round_trip(agreed.path.round_trip());
-                    agreed.reconnect.on_broken(now);
+                    agreed.on_silent(now);
                     self.logger.say(LogLevel::Verbose, "the server does not answer; connecting again");
                 }
                 PathState::Silent => {}
@@ -219,6 +218,7 @@ impl Resuming {
                 Action::GiveUp if !cx.is_away() => {
                     // There is no better link than the silent one.
                     agreed.path.forget();
+                    self.status.clear();
                     return agreed.trust_link(now);
                 }
                 Action::GiveUp => {
@@ -234,7 +234,7 @@ impl Resuming {
             }
         }
         if let Some(left) = agreed.reconnect.remaining(now)
-            && agreed.away.is_some_and(|told| told <= now)
+            && agreed.notice().is_some_and(|told| told <= now)
         {
             self.status.show(left, agreed.is_elsewhere);
         }
@@ -280,6 +280,7 @@ impl Resuming {
             is_elsewhere: false,
             path: PathWatch::begin(cx),
             away: None,
+            silent: None,
             suspects: false,
             second: SecondLink::default(),
         })
@@ -296,6 +297,7 @@ impl Resuming {
                 // The silent link may have answered meanwhile.
                 if !cx.is_away() && (agreed.path.check(cx, now) == PathState::Good || !cx.lose_link()) {
                     agreed.path.forget();
+                    self.status.clear();
                     return agreed.trust_link(now);
                 }
                 agreed.reconnect.on_progress(id, now);
@@ -338,7 +340,8 @@ impl Resuming {
                 }
                 // The host has proved the session's secret, so this key is also the server's.
                 agreed.host_key = new_key.unwrap_or_else(|| agreed.host_key.clone());
-                (agreed.away, agreed.suspects, agreed.is_elsewhere) = (None, false, false);
+                (agreed.away, agreed.silent) = (None, None);
+                (agreed.suspects, agreed.is_elsewhere) = (false, false);
                 agreed.attempts.clear();
                 agreed.reconnect.on_resumed(now);
                 agreed.path.on_new_link(cx, now);
@@ -384,13 +387,12 @@ impl Resuming {
     fn next_deadline(&self) -> Option<Instant> {
         let agreed = self.agreed.as_ref()?;
         let reconnect = agreed.reconnect.next_deadline();
-        let Some(told) = agreed.away else {
-            let second = agreed.second.next_deadline();
-            return [agreed.path.next_deadline(), reconnect, second].into_iter().flatten().min();
-        };
-        let status = self.status.next_deadline().unwrap_or(told);
         // A deadline in the past would wake the loop without end.
-        let status = Some(status).filter(|status| *status > Instant::now());
+        let status = self.status.next_deadline().or(agreed.notice()).filter(|at| *at > Instant::now());
+        if agreed.away.is_none() {
+            let second = agreed.second.next_deadline();
+            return [agreed.path.next_deadline(), reconnect, second, status].into_iter().flatten().min();
+        }
         [reconnect, status, self.limit.next_deadline()].into_iter().flatten().min()
     }
 }

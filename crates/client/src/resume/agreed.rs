@@ -13,6 +13,9 @@ use super::second::SecondLink;
 /// Time without a link before the user at a terminal is told.
 const NOTICE_DELAY: Duration = Duration::from_millis(500);
 
+/// Silence of a link, beside attempts to replace it, before the user at a terminal is told.
+const SILENCE_NOTICE_DELAY: Duration = Duration::from_secs(3);
+
 /// The terms of a session that can be resumed, and its links.
 pub(super) struct ResumableSession {
     pub(super) secret: ClientSecret,
@@ -25,6 +28,8 @@ pub(super) struct ResumableSession {
     pub(super) path: PathWatch,
     /// Time at which the user is told that there is no link; `None` while there is one.
     pub(super) away: Option<Instant>,
+    /// Time at which the user is told that the link is silent; `None` if it was not, before it was lost.
+    pub(super) silent: Option<Instant>,
     /// The link is silent, and attempts to replace it are under way.
     pub(super) suspects: bool,
     /// A second link beside a stalled one.
@@ -57,6 +62,19 @@ impl ResumableSession {
         self.on_lost(now);
     }
 
+    /// Records that the link is silent: attempts to replace it begin.
+    pub(super) fn on_silent(&mut self, now: Instant) {
+        self.suspects = true;
+        self.silent = Some(now + SILENCE_NOTICE_DELAY);
+        self.reconnect.set_round_trip(self.path.round_trip());
+        self.reconnect.on_broken(now);
+    }
+
+    /// Returns the time at which the user is told that nothing gets through.
+    pub(super) fn notice(&self) -> Option<Instant> {
+        [self.away, self.silent].into_iter().flatten().min()
+    }
+
     /// Records that the session has no link.
     pub(super) fn on_lost(&mut self, now: Instant) {
         self.away = Some(now + NOTICE_DELAY);
@@ -71,6 +89,7 @@ impl ResumableSession {
 
     /// Records that the link works after all, and ends other attempts.
     pub(super) fn trust_link(&mut self, now: Instant) {
+        self.silent = None;
         if std::mem::take(&mut self.suspects) {
             self.attempts.clear();
             self.reconnect.on_resumed(now);
