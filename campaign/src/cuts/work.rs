@@ -25,7 +25,7 @@ done_with_master() { $ssh -S "$PWD/ctl" -O exit server 2>/dev/null; wait $master
 
 /// All scripts, in the order of the rounds. Their number and that of the cuts have no common factor, so all
 /// pairs occur.
-pub(super) const ALL: [Work; 11] = [
+pub(super) const ALL: [Work; 13] = [
     Work {
         name: "cat down",
         needs: &[],
@@ -70,6 +70,17 @@ done
 for each in $all; do status 0 wait $each; done; done_with_master"#,
     },
     Work {
+        name: "-D and a browser's load",
+        needs: &["curl"],
+        volume: None,
+        script: r#"master -D 127.0.0.1:8003; i=0
+while [ $i -lt 203 ]; do file=small; case $i in 20|90|91) file=blob;; esac
+  printf 'url = http://127.0.0.1:%s/%s\noutput = %s.%s\n' "$http" $file $file $i; i=$((i + 1)); done > list
+curl -sS -Z --parallel-max 40 --socks5-hostname 127.0.0.1:8003 -K list
+for got in small.* blob.*; do cmp "$sources/${got%.*}" "$got"; rm "$got"; i=$((i - 1)); done; [ $i = 0 ]
+done_with_master"#,
+    },
+    Work {
         name: "sshfs",
         needs: &["sshfs", "fusermount3", "mountpoint"],
         volume: None,
@@ -98,6 +109,20 @@ for part in 1 2 3 4 5 6 7 8 9 10; do
 done
 part=1; for each in $all; do status $part wait $each; cmp "$tree/part$part" out$part; part=$((part + 1)); done
 done_with_master"#,
+    },
+    Work {
+        name: "mux clients that come and go",
+        needs: &["seq"],
+        volume: None,
+        script: r#"master; all=
+for part in 1 2 3 4 5 6 7 8 9 10; do
+  { for turn in 1 2 3; do
+      status $part $ssh -S "$PWD/ctl" server "cat $tree/part$part; exit $part" > down$part; cmp "$tree/part$part" down$part
+      status 9 $ssh -S "$PWD/ctl" server "cat > $PWD/up$part; exit 9" < "$sources/small"; cmp "$sources/small" up$part
+      [ "$(seq 9 | $ssh -S "$PWD/ctl" server cat)" = "$(seq 9)" ]
+    done; } & all="$all $!"
+done
+for each in $all; do wait $each; done; done_with_master"#,
     },
     Work {
         name: "a shell's keys",
