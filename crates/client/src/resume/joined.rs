@@ -1,6 +1,6 @@
-//! A connection that has joined a session by a ticket. It is not resumed: when it is lost, the others take over
-//! its work. So that this happens soon, it is asked for an answer when the session has needed another link, and
-//! given up without one.
+//! A connection that has joined a session by a ticket. It is not resumed: when it is lost, the others take
+//! over its work. So that this happens soon, it is asked for an answer when the session has needed another
+//! link, and given up without one.
 
 use std::time::Instant;
 

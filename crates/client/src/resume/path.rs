@@ -27,8 +27,8 @@ const EARLY_ANSWER: Duration = Duration::from_millis(300);
 /// Wait for the answer after a long silence: longer, because a busy server answers late.
 const QUIET_ANSWER: Duration = Duration::from_secs(1);
 
-/// Wait for the answer behind a command or a jump host, where TCP does not tell whether the server is busy. After
-/// a change of the network [`ANSWER`] is enough, where the round trip is known.
+/// Wait for the answer behind a command or a jump host, where TCP does not tell whether the server is busy.
+/// After a change of the network [`ANSWER`] is enough, where the round trip is known.
 const INDIRECT_ANSWER: Duration = Duration::from_millis(1500);
 
 /// If the check is this much later than its deadline, this process was stopped meanwhile.
@@ -160,8 +160,8 @@ impl PathWatch {
         self.round_trip
     }
 
-    /// Updates the round trip from TCP, including its present queues; behind a command or a jump host it is the
-    /// time that the server took to answer.
+    /// Updates the round trip from TCP, including its present queues; behind a command or a jump host it is
+    /// the time that the server took to answer.
     fn measure(&mut self, cx: &ControlCx<'_>) {
         let micros = cx.tcp_info().and_then(|info| info.get("rtt"));
         let measured = micros.map(Duration::from_micros).or_else(|| cx.round_trip());
@@ -348,8 +348,8 @@ fn covers(to: IpAddr, prefix: u8, address: IpAddr) -> bool {
     }
 }
 
-/// Returns the wait for the answer after a change of the network, beside four round trips. Changes are rare, so a
-/// server that is only busy does not have to exchange keys often.
+/// Returns the wait for the answer after a change of the network, beside four round trips. Changes are
+/// rare, so a server that is only busy does not have to exchange keys often.
 const fn answer_after_change(is_direct: bool, round_trip: Duration) -> Duration {
     if is_direct || !round_trip.is_zero() { ANSWER } else { INDIRECT_ANSWER }
 }

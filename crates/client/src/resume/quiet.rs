@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 /// Silence, after messages of the session, before the server is queried.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// Longest silence after an answer before the next query. The silence doubles with each query, so a path that was
-/// lost in a pause is noticed after as much time again; later, keepalives query the server.
+/// Longest silence after an answer before the next query. The silence doubles with each query, so a path
+/// that was lost in a pause is noticed after as much time again; later, keepalives query the server.
 const LONGEST_QUIET: Duration = Duration::from_secs(8);
 
 /// Messages after which one query is enough: a keepalive and the first query, with their answers.
@@ -19,9 +19,9 @@ const FEW: u64 = 4;
 /// retransmission timeout on a short path.
 const EARLY: Duration = Duration::from_millis(300);
 
-/// Bytes since the last query after which silence is suspicious, because a transfer may have stopped. Question
-/// and answer are less than a hundredth of them. A client that only receives waits for no acknowledgement: if the
-/// path has lost the server's packets, the question is what shows it.
+/// Bytes since the last query after which silence is suspicious, because a transfer may have stopped.
+/// Question and answer are less than a hundredth of them. A client that only receives waits for no
+/// acknowledgement: if the path has lost the server's packets, the question is what shows it.
 const BULK: u64 = 32 << 10;
 
 /// Amounts of data and messages on the link.

@@ -319,8 +319,8 @@ impl Resumable {
     fn let_go(&mut self, received: Option<u64>, control: &mut impl Write) {
         self.unanswered = self.unanswered.saturating_sub(1);
         if self.unanswered > 0 {
-            // The answer belongs to an attempt that has been abandoned. Messages may have arrived since, over a
-            // connection that was handed over between the two orders.
+            // The answer belongs to an attempt that has been abandoned. Messages may have arrived since,
+            // over a connection that was handed over between the two orders.
             return;
         }
         let Some(mut attempt) = self.attempt.take() else { return };
