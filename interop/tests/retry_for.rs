@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -121,6 +122,43 @@ fn an_outage_is_not_what_limited_a_copy() {
     let done = child.wait_with_output().unwrap();
     assert_eq!(done.status.code(), Some(0), "{end}");
     assert_eq!(end["limited_by"], "request", "{end}");
+}
+
+/// The server's SFTP program ends in the middle (it was killed, say), on a connection that still works.
+///
+/// Covers: lhscp --retry-for; lhscp --retries
+#[test]
+fn copies_go_on_after_the_sftp_program_has_ended() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), 8 << 20);
+    // The first program is cut off from its client after some reads; `head` would hold data back.
+    let program = format!(
+        "#!/bin/sh\nmkdir {0} 2>/dev/null && {{ dd bs=64k count=\"$(cat {0}.reads)\" status=none | {1}; exit; }}\nexec {1}\n",
+        lab.arg("cut"),
+        our("lhsftp-server").display()
+    );
+    fs::write(lab.path("cut-off"), program).unwrap();
+    fs::set_permissions(lab.path("cut-off"), fs::Permissions::from_mode(0o755)).unwrap();
+    let config = format!("Subsystem sftp {}\nLonghaulSftp external\n", lab.arg("cut-off"));
+    let server = Lhsshd::start(&lab, &config);
+    let port = server.port;
+    for (from, to, reads) in
+        [(lab.arg("blob"), remote(&lab, "up"), "40"), (remote(&lab, "blob"), lab.arg("down"), "3")]
+    {
+        lab.write("cut.reads", reads);
+        for flags in [&["--retry-for", "1m"][..], &[]] {
+            let _ = fs::remove_dir(lab.path("cut"));
+            let mut all = lab.client_options();
+            all.extend(["-P".to_owned(), port.to_string()]);
+            all.extend(flags.iter().chain(&[&from[..], &to]).map(|&word| word.to_owned()));
+            let err = lab.run(&our("lhscp"), &all).ok("copy").err;
+            assert!(err.contains("connection lost; connecting again in 1 s"), "{err}");
+            let copy = lab.path(if from.starts_with('/') { "up" } else { "down" });
+            assert_same_file(&lab.path("blob"), &copy);
+            fs::remove_file(copy).unwrap();
+        }
+    }
+    assert!(leftovers(lab.dir()).is_empty());
 }
 
 /// Covers: lhscp --retry-for

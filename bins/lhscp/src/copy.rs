@@ -219,7 +219,10 @@ fn one_remote(
                 if hung {
                     locked(&attempts).on_silent();
                 }
-                let good = is_usable && !hung;
+                has_begun |= job.has_begun(side);
+                // The server's program was killed, say: another login starts another one.
+                let server_ended = has_begun && job.has_lost_server();
+                let good = is_usable && !hung && !server_ended;
                 let path = limits::Path::of(client.driver().link().stream().write_fd());
                 let verdict = start.verdict(&measured(arguments, direction, &job), &path);
                 conclude(arguments, &start, &job.summary(), verdict, record);
@@ -230,7 +233,6 @@ fn one_remote(
                     client.close_early();
                 }
                 *kept = good.then(|| (host.clone(), client));
-                has_begun |= job.has_begun(side);
                 if shows_errors && !has_begun && !died && !hung && !job.is_stopped() {
                     say(&format!(
                         "no SFTP server answered on {}; where it has none, -O copies by scp's old protocol",

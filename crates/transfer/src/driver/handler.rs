@@ -240,6 +240,9 @@ impl JobHandler {
         }
         match self.number {
             Some(0) => {
+                let mut state = self.job.lock();
+                state.server_ended |= !state.engine.is_finished();
+                drop(state);
                 self.job.lost(self.side, reason);
                 self.run(cx);
                 // The other remote end may still have something to finish. This channel is gone, and with it

@@ -64,6 +64,8 @@ struct State {
     lent: bool,
     /// The connections whose part in it is over.
     over: Vec<usize>,
+    /// The SFTP server has ended before the copy, on a connection that may go on.
+    server_ended: bool,
 }
 
 /// A channel of one of the connections.
@@ -125,6 +127,7 @@ impl Job {
             stopped: false,
             lent,
             over: Vec::new(),
+            server_ended: false,
         };
         Ok(Self {
             shared: Arc::new(Shared {
@@ -274,6 +277,12 @@ impl Job {
     /// the next attempt.
     pub fn has_begun(&self, side: Side) -> bool {
         self.lock().engine.has_begun(side)
+    }
+
+    /// Returns true when the SFTP server has ended before the copy (it was killed, say). Its connection may
+    /// still be usable.
+    pub fn has_lost_server(&self) -> bool {
+        self.lock().server_ended
     }
 
     /// Returns true where `side` was given up because its server did not answer the first message in time.
