@@ -354,3 +354,27 @@ sftp 2>&1 | head -1
     }
     .run();
 }
+
+/// `lcd` to home directories, and names with tabs, which scripts read from listings.
+#[test]
+fn sftp_homes_of_this_host_and_tabs_in_names() {
+    Recipe {
+        setup: r#"
+mkdir /home/bob/d
+echo tab >"/home/bob/d/a$(printf '\t')b"
+chown -R bob: /home/bob/d
+"#,
+        client: r#"
+for path in '~' '' '~me' '~/.ssh' '~/none' '~root'; do
+printf 'lcd /tmp\nlcd %s\nlpwd\n' "$path" | sftp -q bob@server; echo $?; done
+mkdir '~x'
+printf 'lcd ./~x\nlpwd\n' | sftp -q bob@server; echo $?
+echo 'ls -1 d' | sftp -q -b - bob@server | tail -n +2 | while read -r name; do
+printf 'get "%s" got\n' "$name" | sftp -q -b - bob@server; echo $?; done
+cat got
+"#,
+        sees: &["Local working directory: /home/me\n", "directory: /home/me/.ssh\n", "\ntab\n"],
+        ..RECIPE
+    }
+    .run();
+}

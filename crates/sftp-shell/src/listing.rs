@@ -41,17 +41,23 @@ pub fn sort(items: &mut [Item], flags: &ListFlags) {
     }
 }
 
+/// Escapes a name, or a server's line with a name, for a listing. Tabs stay, as in sftp's listings, so that
+/// programs read the name itself. Line ends do not: a name must not look like several.
+pub fn shown_name(name: &[u8]) -> String {
+    name.split(|byte| *byte == b'\t').map(printable).collect::<Vec<_>>().join("\t")
+}
+
 /// The lines of a listing for a terminal of `width` columns.
 pub fn lines(items: &[Item], flags: &ListFlags, owners: &Owners, now: i64, width: usize) -> Vec<String> {
     if flags.long {
         let own = flags.numeric || flags.human;
         let line = |item: &Item| match &item.long_name {
-            Some(line) if !own => printable(line),
+            Some(line) if !own => shown_name(line),
             _ => long_line(item, flags, owners, now),
         };
         return items.iter().map(line).collect();
     }
-    let names: Vec<String> = items.iter().map(|item| printable(&item.name)).collect();
+    let names: Vec<String> = items.iter().map(|item| shown_name(&item.name)).collect();
     if flags.single { names } else { columns(&names, width) }
 }
 
@@ -71,7 +77,7 @@ fn long_line(item: &Item, flags: &ListFlags, owners: &Owners, now: i64) -> Strin
     let mut when = Vec::new();
     long_name::write_time(&mut when, time, now, lh_sys::time::utc_offset(time));
     let when = String::from_utf8_lossy(&when);
-    format!("{permissions}    ? {user:<8} {group:<8} {size:>8} {when} {}", printable(&item.name))
+    format!("{permissions}    ? {user:<8} {group:<8} {size:>8} {when} {}", shown_name(&item.name))
 }
 
 /// Names side by side, in rows, as many as fit.
@@ -174,6 +180,16 @@ mod tests {
         let wide: Vec<String> = vec!["x".repeat(100), "y".to_owned()];
         assert_eq!(columns(&wide, 80).len(), 2);
         assert_eq!(columns(&wide, 0).len(), 2);
+    }
+
+    #[test]
+    fn tabs_stay_and_line_ends_are_escaped() {
+        let single = ListFlags { single: true, ..ListFlags::default() };
+        let shown = lines(&[item("a\tb\nc\x1b[2J")], &single, &Owners::default(), 0, 80);
+        assert_eq!(shown, ["a\tb\\012c\\033[2J"]);
+        let long = Item { long_name: Some(b"-rw a\tb\nc".to_vec()), ..item("") };
+        let flags = ListFlags { long: true, ..ListFlags::default() };
+        assert_eq!(lines(&[long], &flags, &Owners::default(), 0, 80), ["-rw a\tb\\012c"]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::braces;
 use crate::command::ListFlags;
 use crate::detail::Detail;
 use crate::glob::{self, Match};
-use crate::listing::{self, Item, Owners};
+use crate::listing::{self, Item, Owners, shown_name};
 use crate::paths::{absolute, absolute_pattern};
 use crate::remote::{Answer, Fault};
 use crate::shell::{Failed, Outcome, Shell};
@@ -109,7 +109,7 @@ impl Shell {
     ) -> Answer<Option<Vec<Match>>> {
         let mut first: Vec<Match> = Vec::new();
         let mut count = 0;
-        let show = |found: &Match| print(&printable(&marked(shown(&found.path), &found.attrs)));
+        let show = |found: &Match| print(&shown_name(&marked(shown(&found.path), &found.attrs)));
         glob::each_match(&mut self.remote, parent, part, &mut |found| {
             count += 1;
             if count == 1 {
@@ -140,9 +140,9 @@ impl Shell {
                     items.push(item);
                     return kept;
                 } else if flags.long {
-                    item.long_name.iter().for_each(|line| print(&printable(line)));
+                    item.long_name.iter().for_each(|line| print(&shown_name(line)));
                 } else {
-                    print(&printable(&item.name));
+                    print(&shown_name(&item.name));
                 }
             }
             0

@@ -27,21 +27,34 @@ pub(super) fn print_directory() -> Outcome {
 
 /// `lcd`; without a path home.
 pub(super) fn change_directory(path: Option<Vec<u8>>) -> Outcome {
-    let path = match path {
-        Some(path) if !path.is_empty() => OsString::from_vec(path),
-        _ => match lh_sys::users::home() {
-            Some(home) => home.into_os_string(),
-            None => {
-                say("Couldn't find your home directory");
-                return Err(Failed::Command);
-            }
-        },
-    };
+    let path = path.filter(|path| !path.is_empty()).unwrap_or_else(|| b"~".to_vec());
+    let path = expand_tilde(path)?;
     std::env::set_current_dir(Path::new(&path)).map_err(|error| {
         let path = printable(path.as_bytes());
         say(&format!("Couldn't change local directory to \"{path}\": {}", errno_text(&error)));
         Failed::Command
     })
+}
+
+/// Replaces a leading `~` or `~user` by the home directory, as sftp does for `lcd` alone. For a name that
+/// begins with `~`, the user writes `./~name`.
+fn expand_tilde(path: Vec<u8>) -> Result<OsString, Failed> {
+    let Some(rest) = path.strip_prefix(b"~") else { return Ok(OsString::from_vec(path)) };
+    let (user, below) = rest.split_at(rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len()));
+    let home = if user.is_empty() {
+        lh_sys::users::home().ok_or_else(|| "Couldn't find your home directory".to_owned())
+    } else {
+        let account = lh_sys::users::by_name(OsStr::from_bytes(user)).ok().flatten();
+        account.map(|account| account.home).ok_or_else(|| format!("No such user {}", printable(user)))
+    };
+    let home = home.map_err(|text| {
+        say(&text);
+        Failed::Command
+    })?;
+    let mut path = home.into_os_string();
+    // A lone `~` gets a slash, which sftp's messages show.
+    path.push(OsStr::from_bytes(if below.is_empty() { b"/" } else { below }));
+    Ok(path)
 }
 
 /// `parents`: with those above it, and it may be there (`lmkdir -p`).
@@ -88,4 +101,20 @@ pub(super) fn run_shell(command: &OsStr) -> Outcome {
 fn standard_descriptors() -> std::io::Result<[std::os::fd::OwnedFd; 3]> {
     let copy = |fd: std::os::fd::BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 3);
     Ok([copy(rustix::stdio::stdin())?, copy(rustix::stdio::stdout())?, copy(rustix::stdio::stderr())?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leading_tildes_stand_for_homes() {
+        let expanded = |path: &str| expand_tilde(path.into()).ok().map(OsString::into_vec);
+        let home = lh_sys::users::home().unwrap().into_os_string().into_vec();
+        assert_eq!(expanded("~"), Some([&home[..], b"/"].concat()));
+        assert_eq!(expanded("~/a/~b"), Some([&home[..], b"/a/~b"].concat()));
+        assert_eq!(expanded("~root/x").as_deref(), Some(&b"/root/x"[..]));
+        assert_eq!(expanded("./~root").as_deref(), Some(&b"./~root"[..]));
+        assert_eq!(expanded("~no-such-user/x"), None);
+    }
 }
