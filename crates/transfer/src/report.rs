@@ -165,7 +165,10 @@ impl Reporter {
     /// Reports the files that failed with the connection for `reason`, beyond those named one by one.
     pub(crate) fn report_more_losses(&mut self, reason: &str) {
         if self.losses > LOSSES_TOLD && !self.cancelled {
-            let text = format!("{} more files are not copied: {reason}", self.losses - LOSSES_TOLD);
+            let text = match self.losses - LOSSES_TOLD {
+                1 => format!("1 more file is not copied: {reason}"),
+                more => format!("{more} more files are not copied: {reason}"),
+            };
             self.event(Event::Failed { text });
         }
     }
