@@ -132,6 +132,10 @@ pub(crate) fn session(
             if signal == Signal::TERM && without_session {
                 return Ok(0);
             }
+            if !farewell::STATUS_SIGNALS.contains(&signal) {
+                drop(control);
+                lh_sys::signals::end_by(signal);
+            }
             if options.log_level >= LogLevel::Verbose {
                 ui.say(&format!("Killed by signal {}.", signal.as_raw()));
             }

@@ -30,8 +30,12 @@ pub(crate) const LEAVE_ALONE: Duration = Duration::from_secs(1);
 /// Text of the final DISCONNECT.
 pub(crate) const LEAVE_TEXT: &str = "disconnected by user";
 
-/// Signals that end a process, and that it may handle.
-pub const END_SIGNALS: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+/// Signals that end a process, and that it may handle. `rsync` ends its `ssh` by SIGUSR1 after errors.
+pub const END_SIGNALS: [Signal; 7] =
+    [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2, Signal::ALARM];
+
+/// Those of them after which `ssh` ends with a status of its own, as OpenSSH's does.
+pub const STATUS_SIGNALS: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
 /// Time for the link's own waits between two looks at the signals.
 const BRIEF: Duration = Duration::from_millis(1);
