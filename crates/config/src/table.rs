@@ -127,7 +127,7 @@ impl fmt::Display for Origin {
         match self {
             Origin::Default => f.write_str("default"),
             Origin::CommandLine => f.write_str("command line"),
-            Origin::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Origin::File { path, line } => write!(f, "{} line {line}", path.display()),
         }
     }
 }

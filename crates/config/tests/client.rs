@@ -30,8 +30,8 @@ fn first_value_wins_with_the_command_line_first() {
     assert_eq!(config.identity_file.0, ["/a b/\"key#1", "/system"]);
     assert!(*config.compression);
     assert_eq!(config.user.origin, Origin::CommandLine);
-    assert_eq!(config.port.origin.to_string(), format!("{}:4", home.path(".ssh/config").display()));
-    assert_eq!(config.compression.origin.to_string(), format!("{}:2", system.display()));
+    assert_eq!(config.port.origin.to_string(), format!("{} line 4", home.path(".ssh/config").display()));
+    assert_eq!(config.compression.origin.to_string(), format!("{} line 2", system.display()));
     assert!(!config.batch_mode.is_set());
 }
 
