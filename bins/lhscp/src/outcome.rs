@@ -18,6 +18,17 @@ pub(crate) enum Outcome {
     NoConnection,
 }
 
+/// How far a command came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// Nothing was copied, and no connection was lost.
+    Nothing,
+    /// A connection was there, and was lost before anything was copied.
+    Connected,
+    /// Something was copied.
+    Copied,
+}
+
 impl Outcome {
     /// Its name in `--json` and manifests.
     pub(crate) const fn name(self) -> &'static str {
@@ -42,14 +53,15 @@ impl Outcome {
         }
     }
 
-    /// Translates an exit status. `moved`: something was copied. `lost`: a connection was lost.
-    pub(crate) const fn of(status: u8, moved: bool, lost: bool) -> Self {
+    /// Translates an exit status.
+    pub(crate) const fn of(status: u8, reached: Reached) -> Self {
+        let moved = matches!(reached, Reached::Copied);
         if status == Self::Complete.status() {
             Self::Complete
         } else if status == Self::Interrupted.status() {
             Self::Interrupted
         } else if status == Self::Lost.status() {
-            if moved || lost { Self::Lost } else { Self::NoConnection }
+            if moved || matches!(reached, Reached::Connected) { Self::Lost } else { Self::NoConnection }
         } else if moved {
             Self::Partial
         } else {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use lh_transfer::Summary;
 
 use crate::limits::Verdict;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Reached};
 
 /// Counts of a copy's display, shared with the record because the copy owns its display. The highest
 /// rate comes from every copy, the other counts only from those by scp's old protocol: these have no
@@ -163,7 +163,12 @@ impl RunRecord {
     pub(crate) fn outcome(&self, status: u8) -> Outcome {
         let total = self.total();
         let moved = total.files + total.directories > 0 || total.bytes > 0;
-        Outcome::of(status, moved, total.lost)
+        let reached = match moved {
+            true => Reached::Copied,
+            false if total.lost => Reached::Connected,
+            false => Reached::Nothing,
+        };
+        Outcome::of(status, reached)
     }
 }
 

@@ -4,7 +4,7 @@ use lh_cli::progress::{display_width, printable};
 use lh_sftp::server::long_name;
 use lh_sftp::{Attrs, StatVfs};
 
-use crate::command::{ListFlags, Order};
+use crate::command::{DiskUse, ListFlags, Order};
 
 /// One line, or one cell, of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,14 +116,14 @@ pub fn scaled(bytes: u64) -> String {
 }
 
 /// Returns the output of `df`.
-pub fn disk(stat: &StatVfs, human: bool, inodes: bool) -> Vec<String> {
+pub fn disk(stat: &StatVfs, shown: DiskUse) -> Vec<String> {
     let percent = |used: u64, all: u64| match all {
         0 => "ERR".to_owned(),
         all => format!("{:>3}%", u128::from(used) * 100 / u128::from(all)),
     };
     let used = stat.blocks.saturating_sub(stat.blocks_free);
     let capacity = percent(used, stat.blocks);
-    if inodes {
+    if shown == DiskUse::Inodes {
         let used = stat.files.saturating_sub(stat.files_free);
         return vec![
             "     Inodes        Used       Avail      (root)    %Capacity".to_owned(),
@@ -138,7 +138,7 @@ pub fn disk(stat: &StatVfs, human: bool, inodes: bool) -> Vec<String> {
     }
     let bytes = |blocks: u64| blocks.saturating_mul(stat.fragment_size);
     let amounts = [stat.blocks, used, stat.blocks_available, stat.blocks_free].map(bytes);
-    if human {
+    if shown == DiskUse::Scaled {
         let [size, used, available, root] = amounts.map(|bytes| match scaled(bytes) {
             plain if plain.ends_with('B') => plain,
             scaled => format!("{scaled}B"),

@@ -84,6 +84,17 @@ pub(crate) struct OpenCount {
     pub(crate) files: usize,
 }
 
+/// What a server lets be opened now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// One at a time.
+    Alone,
+    /// Several, and no answer of the server is awaited.
+    Idle,
+    /// Several, and answers of the server are awaited.
+    Awaiting,
+}
+
 /// See the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct ToOpen {
@@ -139,14 +150,13 @@ impl ToOpen {
         self.waiting.push_back(waiting);
     }
 
-    /// Takes out what is to be opened now. `alone`: one at a time. `idle`: no answer of the server is
-    /// awaited.
-    pub(crate) fn next(&mut self, open: OpenCount, alone: bool, idle: bool) -> Option<Waiting> {
+    /// Takes out what is to be opened now.
+    pub(crate) fn next(&mut self, open: OpenCount, turn: Turn) -> Option<Waiting> {
         let now = match self.waiting.front()?.opening.refused_at {
-            _ if alone => open.all == 0,
+            _ if turn == Turn::Alone => open.all == 0,
             None => true,
             // Directories may stay open until what is in them is copied.
-            Some(at) => open.all <= at / 2 || (open.files == 0 && idle),
+            Some(at) => open.all <= at / 2 || (open.files == 0 && turn == Turn::Idle),
         };
         if now { self.waiting.pop_front() } else { None }
     }
@@ -200,27 +210,27 @@ mod tests {
         let mut later = ToOpen::default();
         later.push(waiting(Some(50)));
         later.push(waiting(None));
-        assert!(later.next(open(26, 20), false, true).is_none());
-        assert!(later.next(open(25, 20), false, false).is_some());
-        assert!(later.next(open(26, 21), false, false).is_some(), "what waited behind it goes at once");
-        assert!(later.next(open(0, 0), false, true).is_none() && later.is_empty());
+        assert!(later.next(open(26, 20), Turn::Idle).is_none());
+        assert!(later.next(open(25, 20), Turn::Awaiting).is_some());
+        assert!(later.next(open(26, 21), Turn::Awaiting).is_some(), "what waited behind it goes at once");
+        assert!(later.next(open(0, 0), Turn::Idle).is_none() && later.is_empty());
     }
 
     #[test]
     fn directories_alone_hold_nothing_up_for_ever() {
         let mut later = ToOpen::default();
         later.push(waiting(Some(3)));
-        assert!(later.next(open(3, 0), false, false).is_none(), "a listing may end yet");
-        assert!(later.next(open(3, 1), false, true).is_none(), "a file will be closed");
-        assert!(later.next(open(3, 0), false, true).is_some());
+        assert!(later.next(open(3, 0), Turn::Awaiting).is_none(), "a listing may end yet");
+        assert!(later.next(open(3, 1), Turn::Idle).is_none(), "a file will be closed");
+        assert!(later.next(open(3, 0), Turn::Idle).is_some());
     }
 
     #[test]
     fn one_at_a_time_is_one_at_a_time() {
         let mut later = ToOpen::default();
         later.push(waiting(None));
-        assert!(later.next(open(1, 0), true, true).is_none());
-        assert!(later.next(open(0, 0), true, false).is_some());
+        assert!(later.next(open(1, 0), Turn::Alone).is_none());
+        assert!(later.next(open(0, 0), Turn::Alone).is_some());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::candidate::Candidate;
 use super::chains::{advance, are_unsatisfiable, base, enabled};
 use super::hostbased::{client_host, host_right};
 use super::keys::{KeyVerdict, key_right};
-use super::pam::{Facts, Step};
+use super::pam::{Facts, PasswordRules, Step};
 use super::{Monitor, gss};
 use crate::account::{self, PasswordAge};
 use crate::log::error;
@@ -114,7 +114,7 @@ impl Monitor {
         let facts = Facts::of(&self.client, candidate);
         if let Some(modules) = &mut self.modules {
             let real = Self::password_may_do(candidate) && (!password.is_empty() || empty_allowed);
-            return modules.password(&facts, password, real, empty_allowed);
+            return modules.password(&facts, password, PasswordRules { real, empty_allowed });
         }
         let allowed = candidate.user.is_some() && (!password.is_empty() || empty_allowed);
         // The hash is computed for unknown users too, so that the time does not reveal which users exist.
@@ -137,7 +137,7 @@ impl Monitor {
         let empty_allowed = candidate.settings.permit_empty_passwords.value;
         let facts = Facts::of(&self.client, candidate);
         match (&mut self.modules, responses) {
-            (Some(modules), None) => modules.ask(&facts, real, empty_allowed),
+            (Some(modules), None) => modules.ask(&facts, PasswordRules { real, empty_allowed }),
             (Some(modules), Some(responses)) if modules.asking() => modules.answer(responses, real),
             (Some(_), Some(_)) => Step::Done(false),
             (None, None) => Step::Ask(vec![(PASSWORD_PROMPT.to_owned(), false)]),

@@ -45,6 +45,15 @@ pub(super) enum Step {
     Done(bool),
 }
 
+/// What decides about a password beside itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PasswordRules {
+    /// The user exists, and may log in with a password.
+    pub real: bool,
+    /// `PermitEmptyPasswords`.
+    pub empty_allowed: bool,
+}
+
 /// The connection to the process that runs PAM, until the login is complete.
 pub(super) struct Modules {
     ipc: MonitorSocket,
@@ -114,13 +123,12 @@ impl Modules {
         })
     }
 
-    /// Checks a password. `real` is false for a user that may not log in with one.
+    /// Checks a password.
     pub(super) fn password(
         &mut self,
         facts: &Facts<'_>,
         password: &[u8],
-        real: bool,
-        empty_allowed: bool,
+        PasswordRules { real, empty_allowed }: PasswordRules,
     ) -> bool {
         let password = Some(Zeroizing::new(if real { password } else { JUNK }.to_vec()));
         let result =
@@ -130,7 +138,11 @@ impl Modules {
     }
 
     /// Begins a conversation.
-    pub(super) fn ask(&mut self, facts: &Facts<'_>, real: bool, empty_allowed: bool) -> Step {
+    pub(super) fn ask(
+        &mut self,
+        facts: &Facts<'_>,
+        PasswordRules { real, empty_allowed }: PasswordRules,
+    ) -> Step {
         let result = self
             .begin(facts)
             .and_then(|()| self.order(&Order::Authenticate { empty_allowed, password: None }));

@@ -77,6 +77,17 @@ pub enum Attribute {
     Group,
 }
 
+/// What `df` shows of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskUse {
+    /// Sizes in kilobytes (1024 bytes).
+    Kilobytes,
+    /// Sizes with units (`-h`).
+    Scaled,
+    /// Numbers of inodes (`-i`).
+    Inodes,
+}
+
 /// A command with its arguments. Paths are patterns where they may be ones, else names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as the commands and their arguments are")]
@@ -103,8 +114,7 @@ pub enum Command {
         pattern: Option<Vec<u8>>,
     },
     Df {
-        human: bool,
-        inodes: bool,
+        shown: DiskUse,
         path: Option<Vec<u8>>,
     },
     Get {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use super::line::{Attribute, Command, CommandError, CopyFlags, Line, ListFlags, Order};
+use super::line::{Attribute, Command, CommandError, CopyFlags, DiskUse, Line, ListFlags, Order};
 use super::table::Entry;
 use crate::words::{split, unescape};
 
@@ -116,7 +116,12 @@ fn parse_command(text: &[u8]) -> Result<Command, CommandError> {
                 b'i' => set(&mut inodes),
                 _ => false,
             })?;
-            Ok(Command::Df { human, inodes, path: words.name() })
+            let shown = match inodes {
+                true => DiskUse::Inodes,
+                false if human => DiskUse::Scaled,
+                false => DiskUse::Kilobytes,
+            };
+            Ok(Command::Df { shown, path: words.name() })
         }
         "get" | "mget" | "reget" | "put" | "mput" | "reput" => parse_copy(words),
         "chmod" => parse_change(words, Attribute::Mode),

@@ -7,7 +7,7 @@ use lh_sftp::{Attrs, extension};
 
 use super::{failed, unread};
 use crate::braces;
-use crate::command::ListFlags;
+use crate::command::{DiskUse, ListFlags};
 use crate::detail::Detail;
 use crate::glob::{self, Match};
 use crate::listing::{self, Item, Owners, shown_name};
@@ -187,7 +187,7 @@ impl Shell {
         Ok(owners)
     }
 
-    pub(super) fn disk(&mut self, human: bool, inodes: bool, path: Option<&[u8]>) -> Outcome {
+    pub(super) fn disk(&mut self, shown: DiskUse, path: Option<&[u8]>) -> Outcome {
         if !self.remote.supports(extension::STATVFS) {
             say("Server does not support statvfs@openssh.com extension");
             return Err(Failed::Command);
@@ -195,7 +195,7 @@ impl Shell {
         let path = path.map_or_else(|| self.directory.clone(), |path| absolute(path, &self.directory));
         match self.remote.statvfs(&path) {
             Ok(stat) => {
-                for line in listing::disk(&stat, human, inodes) {
+                for line in listing::disk(&stat, shown) {
                     print(&line);
                 }
                 Ok(())

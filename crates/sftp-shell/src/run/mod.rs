@@ -69,7 +69,7 @@ impl Shell {
             Command::Lls(arguments) => local::list(&arguments),
             Command::Escape(command) => local::run_shell(&command),
             Command::Ls { flags, pattern } => self.list(flags, pattern.as_deref()),
-            Command::Df { human, inodes, path } => self.disk(human, inodes, path.as_deref()),
+            Command::Df { shown, path } => self.disk(shown, path.as_deref()),
             Command::Get { flags, source, target } => {
                 let pattern = absolute_pattern(&source, &self.directory);
                 self.get_matching(flags, &pattern, target.as_deref())

@@ -48,21 +48,33 @@ pub(crate) enum SecondOpen {
     Unanswered,
 }
 
+/// What is known before a file is opened on all channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// The server obeys the flags of OPEN.
+    Obeys,
+    /// The file has data, which another OPEN must not remove.
+    FileHasData,
+    /// Nothing: an empty file tells nothing of the server.
+    Nothing,
+}
+
 impl Reopening {
     /// Returns true where the file `key`, which is being written, may be opened on all channels. Where that
-    /// is not known, it is to be found out with this file, if it `has_data`: an empty file tells nothing.
-    /// `obeys`: the server is known to obey the flags of OPEN.
-    pub(crate) const fn keeps(&mut self, key: Key, obeys: bool, has_data: bool) -> bool {
+    /// is not known, it is to be found out with this file, if it has data.
+    pub(crate) const fn keeps(&mut self, key: Key, known: Known) -> bool {
         match *self {
             Self::Keeps => return true,
             Self::Never => return false,
             Self::Refused(_) => {}
             Self::Asking(asked) if asked == key => {}
-            Self::Asking(_) | Self::Unknown if obeys => {
+            Self::Asking(_) | Self::Unknown if matches!(known, Known::Obeys) => {
                 *self = Self::Keeps;
                 return true;
             }
-            Self::Asking(_) | Self::Unknown if has_data => *self = Self::Asking(key),
+            Self::Asking(_) | Self::Unknown if matches!(known, Known::FileHasData) => {
+                *self = Self::Asking(key)
+            }
             Self::Asking(_) | Self::Unknown => {}
         }
         false
@@ -124,7 +136,7 @@ mod tests {
     #[test]
     fn a_server_that_obeys_flags_is_not_asked() {
         let mut reopening = Reopening::default();
-        assert!(reopening.keeps(1, true, false) && reopening.keeps(2, false, true));
+        assert!(reopening.keeps(1, Known::Obeys) && reopening.keeps(2, Known::FileHasData));
         assert_eq!(reopening, Reopening::Keeps);
     }
 
@@ -132,14 +144,14 @@ mod tests {
     fn it_is_found_out_once_with_a_file_that_has_data() {
         let mut reopening = Reopening::default();
         assert!(
-            !reopening.keeps(1, false, false) && reopening.asking().is_none(),
+            !reopening.keeps(1, Known::Nothing) && reopening.asking().is_none(),
             "an empty file tells nothing"
         );
-        assert!(!reopening.keeps(1, false, true) && reopening.asking() == Some(1));
+        assert!(!reopening.keeps(1, Known::FileHasData) && reopening.asking() == Some(1));
         assert!(!reopening.opened(2, SecondOpen::Refused) && reopening.asking() == Some(1), "another file");
         assert!(reopening.opened(1, SecondOpen::Opened));
         assert!(reopening.remains_came(2, Remains::Empty) && reopening.asking() == Some(1), "another file");
-        assert!(reopening.remains_came(1, Remains::Data) && reopening.keeps(9, false, true));
+        assert!(reopening.remains_came(1, Remains::Data) && reopening.keeps(9, Known::FileHasData));
     }
 
     #[test]
@@ -159,7 +171,7 @@ mod tests {
             assert!(reopening.opened(1, answer) && reopening.asking() == Some(1));
             assert_eq!(reopening.remains_came(1, remains), kept, "{answer:?} {remains:?}");
             assert_eq!(reopening, Reopening::Never);
-            assert!(!reopening.keeps(2, true, true));
+            assert!(!reopening.keeps(2, Known::Obeys));
         }
         let mut reopening = Reopening::Asking(1);
         assert!(!reopening.opened(1, SecondOpen::Unanswered));

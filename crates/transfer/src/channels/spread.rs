@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use lh_sftp::{ReadBack, extension};
 
-use crate::channels::reopening::{Remains, Reopening, SecondOpen};
+use crate::channels::reopening::{Known, Remains, Reopening, SecondOpen};
 use crate::end::{Done, Fault, FaultKind, Handle, Kind, Op, Outcome};
 use crate::ends::Ends;
 use crate::local;
@@ -109,8 +109,8 @@ impl Spread<'_> {
     /// is not known it asks.
     fn keeps_reopened(&mut self, key: Key) -> bool {
         // OpenSSH's server and Longhaul's, which both have this, obey the flags.
-        let known = |remote: &Remote| remote.is_ours() || remote.session().supports(extension::LSETSTAT);
-        let obeys = self.ends.target.as_ref().is_some_and(known);
+        let is_known = |remote: &Remote| remote.is_ours() || remote.session().supports(extension::LSETSTAT);
+        let obeys = self.ends.target.as_ref().is_some_and(is_known);
         // A server may still tell the size from before the first OPEN, which must not be taken for the
         // data's.
         let has_data = self.tasks.files.get(key).is_some_and(|file| {
@@ -120,7 +120,12 @@ impl Spread<'_> {
         if !obeys && self.waits_for_closes(key) {
             return false;
         }
-        if self.reopening.keeps(key, obeys, has_data) {
+        let known = match (obeys, has_data) {
+            (true, _) => Known::Obeys,
+            (false, true) => Known::FileHasData,
+            (false, false) => Known::Nothing,
+        };
+        if self.reopening.keeps(key, known) {
             return true;
         }
         if reopens_now(*self.reopening, self.tasks, self.ends) {
@@ -174,13 +179,7 @@ impl Spread<'_> {
     }
 
     /// The file was opened on a channel, or not: where that was the question, what is in it now?
-    fn reopened(&mut self, key: Key, channel: usize, opened: bool, doubtful: bool) {
-        let answer = match opened {
-            true => SecondOpen::Opened,
-            // These say nothing about the file.
-            false if doubtful || self.ends.channels.standing(channel).is_none() => SecondOpen::Unanswered,
-            false => SecondOpen::Refused,
-        };
+    fn reopened(&mut self, key: Key, channel: usize, answer: SecondOpen) {
         let asked = self.reopening.asking() == Some(key);
         let Some(file) = self.tasks.files.get_mut(key).filter(|_| asked) else { return };
         if !self.reopening.opened(key, answer) {
@@ -276,7 +275,13 @@ impl Spread<'_> {
             && matches!(first, Some(OnChannel::Without))
             && self.ends.channels.standing(channel).is_some()
             && open > 1;
-        self.reopened(key, channel, outcome.is_ok(), doubtful);
+        let answer = match outcome {
+            Ok(_) => SecondOpen::Opened,
+            // These say nothing about the file.
+            Err(_) if doubtful || self.ends.channels.standing(channel).is_none() => SecondOpen::Unanswered,
+            Err(_) => SecondOpen::Refused,
+        };
+        self.reopened(key, channel, answer);
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let Some(on_channel) = file.handles.on_channels.get_mut(channel - 1) else { return };
         let Ok(Done::Opened(handle, _)) = outcome else {

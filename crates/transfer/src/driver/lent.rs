@@ -28,7 +28,9 @@ impl Job {
         options: Options,
         report: Box<dyn Report>,
     ) -> std::io::Result<Self> {
-        Self::of(Engine::for_pairs(direction, pairs, options, Instant::now()), false, true, report)
+        let job = Self::of(Engine::for_pairs(direction, pairs, options, Instant::now()), false, report)?;
+        job.lock().lent = true;
+        Ok(job)
     }
 
     /// Uses `session` for the end `side`; see [`Engine::adopt`].

@@ -106,10 +106,10 @@ impl Job {
     /// No descriptors are left.
     pub fn new(plan: Plan, options: Options, report: Box<dyn Report>) -> std::io::Result<Self> {
         let relay = plan.direction == Direction::Relay;
-        Self::of(Engine::new(plan, options, Instant::now()), relay, false, report)
+        Self::of(Engine::new(plan, options, Instant::now()), relay, report)
     }
 
-    fn of(engine: Engine, relay: bool, lent: bool, report: Box<dyn Report>) -> std::io::Result<Self> {
+    fn of(engine: Engine, relay: bool, report: Box<dyn Report>) -> std::io::Result<Self> {
         let pair = || {
             let (ours, theirs) = UnixStream::pair()?;
             ours.set_nonblocking(true)?;
@@ -125,7 +125,7 @@ impl Job {
             next_look: None,
             wakes: Wakes::default(),
             stopped: false,
-            lent,
+            lent: false,
             over: Vec::new(),
             server_ended: false,
         };

@@ -33,7 +33,7 @@ use crate::remote::listed::Listed;
 use crate::remote::outgoing::Outgoing;
 use crate::remote::pending::{Awaited, Pending, What};
 use crate::remote::requests::{Asked, has_full_attrs, opening_of, remote, request_of};
-use crate::to_open::{Opening, ToOpen, Waiting, may_be_limit, may_wait, most_handles};
+use crate::to_open::{Opening, ToOpen, Turn, Waiting, may_be_limit, may_wait, most_handles};
 use crate::token::Token;
 
 /// A message of a server.
@@ -245,8 +245,12 @@ impl Remote {
     /// Opens what waits and whose turn it is.
     fn open_waiting(&mut self) {
         while !self.to_open.is_empty() {
-            let (open, idle) = (self.handles.open_or_opening(), self.pending.is_empty());
-            let Some(next) = self.to_open.next(open, self.one_at_a_time(), idle) else { return };
+            let turn = match self.pending.is_empty() {
+                _ if self.one_at_a_time() => Turn::Alone,
+                true => Turn::Idle,
+                false => Turn::Awaiting,
+            };
+            let Some(next) = self.to_open.next(self.handles.open_or_opening(), turn) else { return };
             let Waiting { token, shape, opening } = next;
             let kind = opening.request().packet_type();
             let id = self.session.request(&opening.request(), &mut self.outgoing.queue);

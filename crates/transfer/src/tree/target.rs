@@ -50,6 +50,17 @@ pub(crate) enum Listed {
     Nothing,
 }
 
+/// What is wanted of the rest of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Nothing: it will not be compared.
+    Nothing,
+    /// One request at a time, whose answer is there at once.
+    OneByOne,
+    /// Several requests before the first answer.
+    Ahead,
+}
+
 /// Next request.
 #[derive(Debug)]
 pub(crate) enum ListRequest {
@@ -140,18 +151,17 @@ impl TargetList {
         Some(Listed::Nothing)
     }
 
-    /// What is to be asked for now. `wanted`: what is listed will be compared. `answers_at_once`: more
-    /// requests than one gain nothing.
-    pub(crate) fn next_request(&mut self, wanted: bool, answers_at_once: bool) -> Option<ListRequest> {
+    /// What is to be asked for now.
+    pub(crate) fn next_request(&mut self, wanted: Wanted) -> Option<ListRequest> {
         let handle = self.handle.clone()?;
-        if self.state != ListState::Open || !wanted {
+        if self.state != ListState::Open || wanted == Wanted::Nothing {
             if self.in_flight > 0 {
                 return None;
             }
             self.handle = None;
             return Some(ListRequest::Close(handle));
         }
-        let allowed = if answers_at_once { 1 } else { self.allowed };
+        let allowed = if wanted == Wanted::OneByOne { 1 } else { self.allowed };
         let count = allowed.saturating_sub(self.in_flight);
         self.in_flight += count;
         Some(ListRequest::More { handle, count, round: self.round })
@@ -187,7 +197,7 @@ mod tests {
 
     /// How many parts are asked for.
     fn asked(list: &mut TargetList) -> u32 {
-        match list.next_request(true, false) {
+        match list.next_request(Wanted::Ahead) {
             Some(ListRequest::More { count, round: 0, .. }) => count,
             other => panic!("{other:?}"),
         }
@@ -201,14 +211,14 @@ mod tests {
         assert_eq!(asked(&mut list), 2, "one for the answer, one more");
         for _ in 0..2 {
             assert!(matches!(list.on_more(0, eof()), Some(Listed::Nothing)));
-            assert!(list.next_request(true, false).is_none(), "answers are awaited");
+            assert!(list.next_request(Wanted::Ahead).is_none(), "answers are awaited");
             assert!(list.is_whole() && !list.is_over());
         }
         // Entries behind the end count.
         assert!(matches!(list.on_more(0, entries()), Some(Listed::Entries(_))));
         assert!(list.is_over());
-        assert!(matches!(list.next_request(true, false), Some(ListRequest::Close(_))));
-        assert!(list.next_request(true, false).is_none());
+        assert!(matches!(list.next_request(Wanted::Ahead), Some(ListRequest::Close(_))));
+        assert!(list.next_request(Wanted::Ahead).is_none());
     }
 
     #[test]
@@ -219,7 +229,7 @@ mod tests {
         assert!(matches!(list.on_more(0, failed()), Some(Listed::Failed(fault)) if fault.text == "no"));
         assert!(matches!(list.on_more(0, eof()), Some(Listed::Nothing)));
         assert!(list.is_over() && !list.is_whole());
-        assert!(matches!(list.next_request(true, false), Some(ListRequest::Close(_))));
+        assert!(matches!(list.next_request(Wanted::Ahead), Some(ListRequest::Close(_))));
         let mut list = TargetList::default();
         list.begin();
         assert!(matches!(list.on_begun(failed()), Listed::Failed(_)));
@@ -231,13 +241,13 @@ mod tests {
         let mut list = TargetList::default();
         list.begin();
         assert!(matches!(list.on_begun(Ok(Done::Listing(None, Vec::new()))), Listed::Entries(_)));
-        assert!(list.is_whole() && list.is_over() && list.next_request(true, false).is_none());
+        assert!(list.is_whole() && list.is_over() && list.next_request(Wanted::Ahead).is_none());
     }
 
     #[test]
     fn this_host_is_asked_for_one_part_at_a_time() {
         let mut list = open();
-        assert!(matches!(list.next_request(true, true), Some(ListRequest::More { count: 1, .. })));
+        assert!(matches!(list.next_request(Wanted::OneByOne), Some(ListRequest::More { count: 1, .. })));
         assert!(matches!(list.on_more(0, Ok(Done::Listed(None))), Some(Listed::Nothing)));
         assert!(list.is_whole() && list.is_over());
     }
@@ -245,7 +255,7 @@ mod tests {
     #[test]
     fn a_listing_that_is_not_wanted_any_more_is_closed() {
         let mut list = open();
-        assert!(matches!(list.next_request(false, false), Some(ListRequest::Close(_))));
+        assert!(matches!(list.next_request(Wanted::Nothing), Some(ListRequest::Close(_))));
     }
 
     #[test]
@@ -256,6 +266,9 @@ mod tests {
         list.begin();
         assert!(matches!(list.on_begun(Ok(Done::Opened(handle(), None))), Listed::Nothing));
         assert!(list.on_more(0, entries()).is_none());
-        assert!(matches!(list.next_request(true, false), Some(ListRequest::More { count: 2, round: 1, .. })));
+        assert!(matches!(
+            list.next_request(Wanted::Ahead),
+            Some(ListRequest::More { count: 2, round: 1, .. })
+        ));
     }
 }

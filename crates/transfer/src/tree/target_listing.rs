@@ -9,7 +9,7 @@ use crate::sync::listings::{Compared, EntryVerdict, Listings};
 use crate::table::Key;
 use crate::token::{DirStep, Side, Token};
 use crate::tree::listing::ListingContext;
-use crate::tree::target::{Comparing, ListRequest, Listed};
+use crate::tree::target::{Comparing, ListRequest, Listed, Wanted};
 use crate::tree::walk::Tree;
 use crate::wording;
 use crate::wording::FailedStep;
@@ -88,7 +88,12 @@ impl Tree {
             }
             _ => {}
         }
-        match dir.at_target.list.next_request(dir.at_target.comparing.is_some(), local) {
+        let wanted = match dir.at_target.comparing {
+            None => Wanted::Nothing,
+            Some(_) if local => Wanted::OneByOne,
+            Some(_) => Wanted::Ahead,
+        };
+        match dir.at_target.list.next_request(wanted) {
             Some(ListRequest::More { handle, count, round }) => {
                 for _ in 0..count {
                     dir.asked();
