@@ -76,7 +76,7 @@ fn match_blocks_override_globals_and_the_first_wins() {
     assert!(user.allow_tcp_forwarding.local());
     let other_port = at(ConnectionFacts { local_port: Some(2222), ..ConnectionFacts::default() });
     assert!(!other_port.allow_tcp_forwarding.local());
-    assert_eq!(user.force_command.origin.to_string(), format!("{}:17", home.path("sshd").display()));
+    assert_eq!(user.force_command.origin.to_string(), format!("{} line 17", home.path("sshd").display()));
 }
 
 #[test]

@@ -134,11 +134,30 @@ mod tests {
     use std::ffi::OsStr;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-    /// Ids are process-wide and tests share a process, so all changes are in this one test.
+    /// Returns true in a child that runs this test alone. Elsewhere runs that child: ids are process-wide, and
+    /// tests share a process.
+    fn is_child(test: &str) -> bool {
+        const CHILD: &str = "LH_SYS_TEST_IDS";
+        if std::env::var_os(CHILD).is_some() {
+            return true;
+        }
+        if !is_root() {
+            lh_testkit::skip(test, "changing ids needs root");
+            return false;
+        }
+        let name = format!("ids::tests::{test}");
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = child.args(["--exact", &name, "--nocapture"]).env(CHILD, "1").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(text.contains("1 passed"), "{text}");
+        false
+    }
+
     #[test]
     fn effective_ids_apply_and_are_restored() {
-        if !is_root() {
-            return lh_testkit::skip("effective_ids_apply_and_are_restored", "changing ids needs root");
+        if !is_child("effective_ids_apply_and_are_restored") {
+            return;
         }
         let nobody = crate::users::by_name(OsStr::new("nobody")).unwrap().unwrap();
         let ids = Ids::of(&nobody).unwrap();
@@ -160,28 +179,17 @@ mod tests {
         assert_eq!(current_groups().unwrap(), before);
     }
 
-    /// The permanent change runs in a child: this test binary again, selected by an environment variable.
     #[test]
     fn permanent_change_cannot_be_undone() {
-        const CHILD: &str = "LH_SYS_TEST_BECOME";
-        if !is_root() {
-            return lh_testkit::skip("permanent_change_cannot_be_undone", "changing ids needs root");
-        }
-        if std::env::var_os(CHILD).is_some() {
-            let nobody = crate::users::by_name(OsStr::new("nobody")).unwrap().unwrap();
-            become_permanently(&Ids::of(&nobody).unwrap()).unwrap();
-            assert_eq!(std::fs::read("/etc/shadow").unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-            let status = std::fs::read_to_string("/proc/self/status").unwrap();
-            let uids = status.lines().find(|line| line.starts_with("Uid:")).unwrap().to_owned();
-            assert!(uids.split_whitespace().skip(1).all(|id| id == nobody.uid.to_string()), "{uids}");
-            assert!(become_permanently(&Ids { uid: 0, gid: 0, groups: vec![] }).is_err());
+        if !is_child("permanent_change_cannot_be_undone") {
             return;
         }
-        let output = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "ids::tests::permanent_change_cannot_be_undone", "--nocapture"])
-            .env(CHILD, "1")
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let nobody = crate::users::by_name(OsStr::new("nobody")).unwrap().unwrap();
+        become_permanently(&Ids::of(&nobody).unwrap()).unwrap();
+        assert_eq!(std::fs::read("/etc/shadow").unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let uids = status.lines().find(|line| line.starts_with("Uid:")).unwrap().to_owned();
+        assert!(uids.split_whitespace().skip(1).all(|id| id == nobody.uid.to_string()), "{uids}");
+        assert!(become_permanently(&Ids { uid: 0, gid: 0, groups: vec![] }).is_err());
     }
 }
