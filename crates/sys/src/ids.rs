@@ -134,8 +134,8 @@ mod tests {
     use std::ffi::OsStr;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-    /// Returns true in a child that runs this test alone. Elsewhere runs that child: ids are process-wide, and
-    /// tests share a process.
+    /// Returns true in a child that runs this test alone. Elsewhere runs that child: ids are process-wide,
+    /// and tests share a process.
     fn is_child(test: &str) -> bool {
         const CHILD: &str = "LH_SYS_TEST_IDS";
         if std::env::var_os(CHILD).is_some() {
