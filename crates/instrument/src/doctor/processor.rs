@@ -35,6 +35,14 @@ const SOME: f64 = 0.1;
 const MOSTLY: f64 = 0.6;
 const IDLE: f64 = 0.2;
 
+/// Says where a limit of processor time is raised.
+fn higher_quota(end: &str) -> String {
+    format!(
+        "on {end}: a higher limit for the service (systemctl set-property UNIT CPUQuota=) or container \
+         (docker update --cpus, resources.limits.cpu of the pod)"
+    )
+}
+
 impl JudgedDirection<'_> {
     /// The processor, by a limit of a control group, the hypervisor, the cipher, or other programs.
     pub(super) fn any_processor(&self) -> Option<Finding> {
@@ -238,13 +246,7 @@ impl JudgedDirection<'_> {
                 format!("the SSH process of {end} ran {} of the time", percent(ran)),
             ],
             gain: format!("up to {factor:.1} times, with a whole core"),
-            change: vec![
-                format!(
-                    "on {end}: a higher limit for the service (systemctl set-property UNIT CPUQuota=) or container \
-                     (docker update --cpus, resources.limits.cpu of the pod)"
-                ),
-                format!("which the kernel has in {file}"),
-            ],
+            change: vec![higher_quota(end), format!("which the kernel has in {file}")],
             weight: weight_of_factor(factor),
         })
     }
@@ -276,9 +278,10 @@ impl JudgedDirection<'_> {
                 format!("no files of a control group of this process are readable on {end} (/sys/fs/cgroup)"),
             ],
             gain: format!("up to {factor:.1} times, with a whole core"),
-            change: vec![format!(
-                "on {end}: a higher limit for the service (systemctl set-property UNIT CPUQuota=), the container                  (docker update --cpus, resources.limits.cpu of the pod), or what started it (cpu.max, cpu.cfs_quota_us)"
-            )],
+            change: vec![
+                higher_quota(end),
+                "or in the control group of what started it (cpu.max, cpu.cfs_quota_us)".to_owned(),
+            ],
             weight: weight_of_factor(factor),
         })
     }

@@ -223,7 +223,7 @@ fn quota_that_no_file_shows_is_told_by_idle_processors() {
     let named =
         "A limit of processor time for the SSH process of the server, about 0.05 cores, limits uploads.";
     assert_eq!((cause, title.as_str()), ("processor_quota", named));
-    // Whatever queue it fills.
+    // Also with a queue on the path.
     sender(&mut facts).loaded_rtt = Some(0.09);
     assert_eq!(first(&facts).0, "processor_quota");
     // Other programs use the processors.
