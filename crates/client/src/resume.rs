@@ -137,8 +137,7 @@ impl Resuming {
         if !cx.is_away() {
             match agreed.path.check(cx, now) {
                 PathState::Good => {
-                    agreed.trust_link(now);
-                    self.status.clear();
+                    agreed.trust_link(&mut self.status, now);
                     return self.compare(cx, now);
                 }
                 PathState::Silent if !agreed.suspects => {
@@ -218,8 +217,7 @@ impl Resuming {
                 Action::GiveUp if !cx.is_away() => {
                     // There is no better link than the silent one.
                     agreed.path.forget();
-                    self.status.clear();
-                    return agreed.trust_link(now);
+                    return agreed.trust_link(&mut self.status, now);
                 }
                 Action::GiveUp => {
                     agreed.attempts.clear();
@@ -297,8 +295,7 @@ impl Resuming {
                 // The silent link may have answered meanwhile.
                 if !cx.is_away() && (agreed.path.check(cx, now) == PathState::Good || !cx.lose_link()) {
                     agreed.path.forget();
-                    self.status.clear();
-                    return agreed.trust_link(now);
+                    return agreed.trust_link(&mut self.status, now);
                 }
                 agreed.reconnect.on_progress(id, now);
                 agreed.claim(index, session_id, self.options.config.user(), cx);

@@ -9,6 +9,7 @@ use lh_resume::{AttemptId, ClientSecret, Failure, Reconnect};
 use super::attempt::Attempt;
 use super::path::PathWatch;
 use super::second::SecondLink;
+use super::status::Status;
 
 /// Time without a link before the user at a terminal is told.
 const NOTICE_DELAY: Duration = Duration::from_millis(500);
@@ -87,9 +88,10 @@ impl ResumableSession {
         self.away.is_some_and(|told| now < told)
     }
 
-    /// Records that the link works after all, and ends other attempts.
-    pub(super) fn trust_link(&mut self, now: Instant) {
+    /// Records that the link works after all. Ends other attempts, and removes the line about them.
+    pub(super) fn trust_link(&mut self, status: &mut Status, now: Instant) {
         self.silent = None;
+        status.clear();
         if std::mem::take(&mut self.suspects) {
             self.attempts.clear();
             self.reconnect.on_resumed(now);
