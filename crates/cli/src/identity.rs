@@ -14,7 +14,7 @@ pub fn identity_warning(text: &str, account: &Account) -> Option<String> {
     }
     let home_of = |user: &str| lh_sys::users::by_name(user.as_ref()).ok().flatten().map(|user| user.home);
     // The loader reports an unknown user later, as for a configuration file.
-    let expanded = PathBuf::from(expand_tilde(text, account, home_of).ok()?);
+    let expanded = PathBuf::from(expand_tilde(text, &account.home, home_of).ok()?);
     let beside = |suffix: &str| {
         let mut name = expanded.as_os_str().to_owned();
         name.push(suffix);

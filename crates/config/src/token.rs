@@ -1,8 +1,8 @@
 //! Expansion of `%h`, `${HOME}` and `~` in paths, commands and names.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::environment::{Account, Environment};
+use crate::environment::Environment;
 use crate::expand_error::ExpandError;
 use crate::names::{host_is_safe, user_is_safe_in_shell};
 
@@ -153,13 +153,13 @@ pub fn expand_environment(text: &str, environment: &dyn Environment) -> Result<S
     Ok(out)
 }
 
-/// Replaces a leading `~` or `~user` by the home directory; `home_of` returns those of other users.
+/// Replaces a leading `~` by `own_home`, and a leading `~user` by what `home_of` returns for that user.
 ///
 /// # Errors
 /// An unknown user.
 pub fn expand_tilde(
     text: &str,
-    account: &Account,
+    own_home: &Path,
     home_of: impl Fn(&str) -> Option<PathBuf>,
 ) -> Result<String, ExpandError> {
     let Some(rest) = text.strip_prefix('~') else { return Ok(text.to_string()) };
@@ -168,7 +168,7 @@ pub fn expand_tilde(
         None => (rest, ""),
     };
     let home: PathBuf = if user.is_empty() {
-        account.home.clone()
+        own_home.to_owned()
     } else {
         home_of(user).ok_or_else(|| ExpandError::UnknownUser(user.to_owned()))?
     };

@@ -92,7 +92,7 @@ fn sshd_makes_the_same_names_absolute() {
 fn lines_that_are_not_utf8_are_errors() {
     let home = Home::new();
     let why = "bytes that are not UTF-8 (iconv converts files)";
-    // Each would be a rule about another name than sshd's: `DenyUsers` would deny nobody.
+    // Each would be a rule about another name than sshd's: `DenyUsers` would deny no user.
     for line in
         ["DenyUsers j\u{f6}rg", "Match User j\u{f6}rg", "Banner /etc/gr\u{fc}\u{df}e", "Banner \"\u{fc}"]
     {

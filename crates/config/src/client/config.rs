@@ -181,7 +181,7 @@ impl ClientConfig {
     /// # Errors
     /// Unknown tokens, unset variables, unknown users.
     pub fn expand_path(&self, text: &str, environment: &dyn Environment) -> Result<PathBuf, ExpandError> {
-        let text = expand_tilde(text, &self.account, |user| environment.home_of(user))?;
+        let text = expand_tilde(text, &self.account.home, |user| environment.home_of(user))?;
         // Every start of a client expands several paths, most of which have no token.
         let text = if text.contains('%') { self.tokens(environment).expand(&text)? } else { text };
         expand_environment(&text, environment).map(PathBuf::from)
@@ -219,7 +219,7 @@ impl ClientConfig {
         environment: &dyn Environment,
     ) -> Result<Vec<PathBuf>, ExpandError> {
         let files = self.settings.global_known_hosts_file.list();
-        let expand = |text: &String| expand_tilde(text, &self.account, |user| environment.home_of(user));
+        let expand = |text: &String| expand_tilde(text, &self.account.home, |user| environment.home_of(user));
         files.iter().map(|text| expand(text).map(PathBuf::from)).collect()
     }
 

@@ -205,9 +205,10 @@ impl Loader<'_> {
             if word.starts_with('~') && !context.user {
                 return Ok(self.bad(place.say(format!("bad include path {word}."))));
             }
-            let expanded = expand_tilde(&word, &self.request.account, |user| self.environment.home_of(user))
-                .and_then(|path| self.current_tokens().expand(&path))
-                .and_then(|path| expand_environment(&path, self.environment));
+            let expanded =
+                expand_tilde(&word, &self.request.account.home, |user| self.environment.home_of(user))
+                    .and_then(|path| self.current_tokens().expand(&path))
+                    .and_then(|path| expand_environment(&path, self.environment));
             let expanded = match expanded {
                 Ok(path) => path,
                 // Like a pattern that matches no file.

@@ -1,7 +1,7 @@
 //! Names of files in `sshd_config`: made absolute when they are loaded, as in sshd, because the listener and
 //! the processes of connections change their directory.
 
-use crate::environment::{Account, Environment};
+use crate::environment::Environment;
 use crate::line::Arguments;
 use crate::token::expand_tilde;
 
@@ -51,9 +51,7 @@ pub(super) fn absolute(
 fn absolute_name(name: &str, environment: &dyn Environment) -> Result<String, String> {
     let name = match environment.own_home() {
         Some(home) if name.starts_with('~') => {
-            let account = Account { name: String::new(), uid: 0, home, host_name: String::new() };
-            expand_tilde(name, &account, |user| environment.home_of(user))
-                .map_err(|error| error.to_string())?
+            expand_tilde(name, &home, |user| environment.home_of(user)).map_err(|error| error.to_string())?
         }
         _ => name.to_owned(),
     };
