@@ -14,19 +14,27 @@ pub(super) fn give() -> String {
 }
 
 fn with_functions(script: &str) -> String {
-    let functions =
-        [("@GROUPS@", &*functions()), ("@STATES@", stopped::FUNCTIONS), ("@SHAPERS@", shapers::FUNCTION)];
+    let functions = [
+        ("@GROUPS@", &*functions()),
+        ("@COUNTERS@", COUNTERS),
+        ("@STATES@", stopped::FUNCTIONS),
+        ("@SHAPERS@", shapers::FUNCTION),
+    ];
     functions.iter().fold(script.to_owned(), |script, (name, text)| script.replace(name, text))
 }
+
+/// Functions that print the processor times of the SSH process's threads, those of all processors, the
+/// processors that the process may use, and the counters of network devices.
+const COUNTERS: &str = r#"t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
+a() { head -n 1 /proc/stat 2>/dev/null; }
+A() { grep ^Cpus_allowed: /proc/$PPID/status 2>/dev/null; grep -c "^cpu[0-9]" /proc/stat 2>/dev/null; }
+i() { grep : /proc/net/dev 2>/dev/null | tr "\n" ";"; }"#;
 
 /// Reads its input to the end, and reports the SSH process's processor time and control groups around it. The
 /// function `U` prints in how many of how many looks much was in the receive queue of the server's TCP; `C`
 /// prints how much the command had read by which uptime.
 const TAKE: &str = r#"@GROUPS@
-t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
-a() { head -n 1 /proc/stat 2>/dev/null; }
-A() { grep ^Cpus_allowed: /proc/$PPID/status 2>/dev/null; grep -c "^cpu[0-9]" /proc/stat 2>/dev/null; }
-i() { grep : /proc/net/dev 2>/dev/null | tr "\n" ";"; }
+@COUNTERS@
 x() { grep ^IpExt: /proc/net/netstat 2>/dev/null | tr "\n" ";"; }
 @STATES@
 set -- $SSH_CONNECTION; d="sport = :$4 and dport = :$2"
@@ -39,10 +47,7 @@ echo "R=$R"; echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; ec
 /// Sends zeros until a line comes, then reports the same and what the kernel counted: also a line `r=` with
 /// the uptime at several moments on the way, more often while the flow starts.
 const GIVE: &str = r#"@GROUPS@
-t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
-a() { head -n 1 /proc/stat 2>/dev/null; }
-A() { grep ^Cpus_allowed: /proc/$PPID/status 2>/dev/null; grep -c "^cpu[0-9]" /proc/stat 2>/dev/null; }
-i() { grep : /proc/net/dev 2>/dev/null | tr "\n" ";"; }
+@COUNTERS@
 @STATES@
 @SHAPERS@
 set -- $SSH_CONNECTION; d="sport = :$4 and dport = :$2"
