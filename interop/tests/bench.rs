@@ -294,13 +294,12 @@ fn bench_names_a_command_that_stops_answering() {
     std::fs::create_dir(lab.path("there")).unwrap();
     // The first look at the process that accepts connections is answered.
     let forced = lab.path("forced");
-    let script = format!(
-        "#!/bin/sh\ncase \"$SSH_ORIGINAL_COMMAND\" in *\"cat /proc/\"[0-9]*\"/stat'\") mkdir {} 2>/dev/null || exec sleep 60;; esac\n\
-         eval \"$SSH_ORIGINAL_COMMAND\"\n",
+    let body = format!(
+        "case \"$SSH_ORIGINAL_COMMAND\" in *\"cat /proc/\"[0-9]*\"/stat'\") mkdir {} 2>/dev/null || exec sleep 60;; esac\n\
+         eval \"$SSH_ORIGINAL_COMMAND\"",
         lab.arg("looked")
     );
-    std::fs::write(&forced, script).unwrap();
-    std::fs::set_permissions(&forced, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    script(&forced, &body);
     let server = Inetd::openssh(&lab, &sshd, &format!("ForceCommand {}\n", forced.display()));
     let mut command = Command::new(our("longhaul"));
     command.args([

@@ -3,11 +3,10 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use lh_interop::{Lab, Lhsshd, Ran, assert_same_file, eventually, make_blob, our};
+use lh_interop::{Lab, Lhsshd, Ran, assert_same_file, eventually, make_blob, our, script};
 use lh_testkit::leftovers;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -133,12 +132,11 @@ fn copies_go_on_after_the_sftp_program_has_ended() {
     make_blob(&lab.path("blob"), 8 << 20);
     // The first program is cut off from its client after some reads; `head` would hold data back.
     let program = format!(
-        "#!/bin/sh\nmkdir {0} 2>/dev/null && {{ dd bs=64k count=\"$(cat {0}.reads)\" status=none | {1}; exit; }}\nexec {1}\n",
+        "mkdir {0} 2>/dev/null && {{ dd bs=64k count=\"$(cat {0}.reads)\" status=none | {1}; exit; }}\nexec {1}",
         lab.arg("cut"),
         our("lhsftp-server").display()
     );
-    fs::write(lab.path("cut-off"), program).unwrap();
-    fs::set_permissions(lab.path("cut-off"), fs::Permissions::from_mode(0o755)).unwrap();
+    script(&lab.path("cut-off"), &program);
     let config = format!("Subsystem sftp {}\nLonghaulSftp external\n", lab.arg("cut-off"));
     let server = Lhsshd::start(&lab, &config);
     let port = server.port;
