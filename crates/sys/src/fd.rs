@@ -28,6 +28,18 @@ pub fn set_nonblocking(fd: impl AsFd, on: bool) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes room for `count` descriptors in the kernel's table of them, or as many as the limit of open files
+/// permits.
+///
+/// Linux enlarges the table of a process that has several threads only after an RCU grace period, 10 to 20 ms
+/// each time it doubles. Call this before the first thread starts.
+pub fn reserve(count: u16) {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let limit = limit.map_or(RawFd::MAX, |limit| RawFd::try_from(limit).unwrap_or(RawFd::MAX));
+    // Using the last number once enlarges the table. If that fails, later opens take longer and work.
+    let _ = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), limit.min(count.into()) - 1);
+}
+
 /// Closes a descriptor and returns the result: a network file system may report only now that written data
 /// did not fit. Dropping an `OwnedFd` ignores such errors.
 #[expect(unsafe_code, reason = "close(2) with its result is offered by the C library alone")]
@@ -161,6 +173,15 @@ pub fn null_stdio() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn reserved_descriptors_have_room_in_the_table() {
+        reserve(600);
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let size = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
+        assert!(size.trim().parse::<usize>().unwrap() >= 600, "{size}");
+    }
 
     #[test]
     fn pipes_have_a_useful_size_and_can_be_nonblocking() {
