@@ -133,6 +133,7 @@ fn connect_link(
     log.debug(|| format!("Local version string SSH-2.0-{}", transport.software));
     let transport = Transport::new(transport, Box::new(SystemRandom), Instant::now());
     let mut link = Link::new(transport, reached.stream);
+    link.acknowledge_early();
     let deadline = config.connect_timeout.duration().map(|timeout| started + timeout);
     let warn_weak = *config.warn_weak_crypto == lh_config::enums::WarnWeakCrypto::Yes;
     let verified = shake_hands(&mut link, &policy, &mut known, &peer, deadline, warn_weak, log)?;

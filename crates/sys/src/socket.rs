@@ -198,11 +198,14 @@ fn name_in(answer: &[u8]) -> Option<String> {
 
 /// Sends acknowledgements immediately, now and for a while (`TCP_QUICKACK`, whose effect ends by itself).
 ///
-/// Stock clients leave Nagle's algorithm on during login: their second small packet in a row waits for our
-/// acknowledgement of the first, which the kernel would delay by 40 ms.
-#[cfg(target_os = "linux")]
+/// OpenSSH leaves Nagle's algorithm on during login: its second small packet in a row waits for our
+/// acknowledgement of the first, which the kernel would delay by 40 ms. Other systems have no such option.
 pub fn acknowledge_now(socket: impl AsFd) -> io::Result<()> {
-    Ok(sockopt::set_tcp_quickack(socket, true)?)
+    #[cfg(target_os = "linux")]
+    sockopt::set_tcp_quickack(socket, true)?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = socket;
+    Ok(())
 }
 
 /// Enables the kernel's probes of an idle peer (`SO_KEEPALIVE`, the `TCPKeepAlive` keyword).
