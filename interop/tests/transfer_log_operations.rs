@@ -117,3 +117,25 @@ fn operations_are_not_logged_by_default() {
     connection(&setup.lab);
     assert!(records(&setup.lab).iter().all(|record| record["event"] == "connection"));
 }
+
+/// Covers: sshd_config TransferLogRate; sshd_config Match TransferLogRate
+#[test]
+fn records_beyond_a_rate_are_counted() {
+    let lab = Lab::new();
+    lab.write("rules", &format!("Match User {}\n TransferLogRate 5/1h\n", me()));
+    let config =
+        "TransferLog {lab}/log\nTransferLogFormat json\nTransferLogOperations yes\nInclude {lab}/rules";
+    let Some(setup) = ServerSetup::with_lab("records_beyond_a_rate_are_counted", lab, config) else { return };
+    let lab = &setup.lab;
+    let batch: String = (0..40).map(|n| format!("mkdir \"{}\"\n", lab.arg(&format!("d{n}")))).collect();
+    setup.sftp(&batch).ok("sftp");
+    let connection = connection(lab);
+    let all = records(lab);
+    let count = |event: &str| all.iter().filter(|record| record["event"] == event).count();
+    assert_eq!((count("operation"), count("left_out"), count("connection")), (5, 1, 1), "{all:?}");
+    let left_out = all.iter().find(|record| record["event"] == "left_out").expect("a record");
+    assert_eq!(left_out["records"], 35);
+    for field in ["session", "pid", "user", "remote", "port"] {
+        assert_eq!(left_out[field], connection[field], "{field} in {left_out}");
+    }
+}

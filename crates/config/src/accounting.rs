@@ -1,12 +1,14 @@
-//! Values of the server's log and metrics keywords: `TransferLog`, `TransferLogFormat`, `RecordTerminal`,
-//! `PrometheusListen`.
+//! Values of the server's log and metrics keywords: `TransferLog`, `TransferLogFormat`, `TransferLogRate`,
+//! `RecordTerminal`, `PrometheusListen`.
 //! OpenSSH does not know them, so a file that both programs read needs `IgnoreUnknown` or an `Include`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::line::{Arguments, join_words};
 use crate::table::Value;
+use crate::units::parse_time;
 use crate::value_error::{Syntax, ValueError, ValueFault};
 
 /// Destination of the log lines about connections and transfers.
@@ -41,6 +43,41 @@ impl Value for TransferLog {
             Self::Syslog => format!("{name} syslog"),
             Self::Journald => format!("{name} journald"),
             Self::File(path) => format!("{name} {}", quoted(path)),
+        });
+    }
+}
+
+/// Largest number of records about the transfers of one connection in a period, or `none`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TransferLogRate(pub Option<RecordRate>);
+
+/// A number of records that may be written in a period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordRate {
+    /// Number of records, at least one.
+    pub records: u32,
+    /// The period, in whole seconds.
+    pub period: Duration,
+}
+
+impl Value for TransferLogRate {
+    const KIND: &'static str = "number / time, or none";
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
+        let word = args.required()?;
+        if word.eq_ignore_ascii_case("none") {
+            return Ok(Self(None));
+        }
+        let rate = word.split_once('/').and_then(|(records, period)| {
+            let records = records.parse().ok().filter(|records| *records > 0)?;
+            let period = parse_time(period).filter(|seconds| *seconds > 0)?;
+            Some(RecordRate { records, period: Duration::from_secs(period) })
+        });
+        rate.map(|rate| Self(Some(rate))).ok_or_else(|| args.malformed(Syntax::Spec, &word))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(match self.0 {
+            None => format!("{name} none"),
+            Some(RecordRate { records, period }) => format!("{name} {records}/{}", period.as_secs()),
         });
     }
 }

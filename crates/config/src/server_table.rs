@@ -2,7 +2,7 @@
 //!
 //! One long file: that order follows the types of values and OpenSSH's history, so a part of it has no topic.
 
-use crate::accounting::{AbsoluteDirectory, PrometheusListen, TransferLog};
+use crate::accounting::{AbsoluteDirectory, PrometheusListen, TransferLog, TransferLogRate};
 use crate::algorithms::AlgorithmList;
 use crate::enums::*;
 use crate::network::{BitRate, BufferSize};
@@ -437,6 +437,12 @@ keyword_table! {
     /// request. Our own keyword.
     /// Example: `TransferLogOperations yes`
     transfer_log_operations: bool = "no", "TransferLogOperations", Match, Works;
+    /// Largest number of lines of TransferLog about the files, commands and requests of one connection, as
+    /// number/time: as many at once, and as many in each such time. Lines beyond it are left out, and one
+    /// with event=left_out says how many. none: every transfer has its line, and the log grows as fast as a
+    /// user can open files. Our own keyword.
+    /// Example: `TransferLogRate 100000/1h`
+    transfer_log_rate: TransferLogRate = "none", "TransferLogRate", Match, Works;
     /// Address at which counters are served over HTTP, at the path /metrics, in the text format of
     /// Prometheus. It must be a loopback address unless the word public follows it. Our own keyword.
     /// Example: `PrometheusListen 127.0.0.1:9122`

@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn every_match_keyword_has_its_place() {
         const DECIDED_ELSEWHERE: &str = "X11DisplayOffset MaxAuthTries ClientAliveInterval ClientAliveCountMax \
-            RequiredRSASize PerUserMaxConnections PerUserTransferQuota PermitRootLogin IgnoreRhosts HostbasedAuthentication \
+            RequiredRSASize PerUserMaxConnections PerUserTransferQuota TransferLogRate PermitRootLogin IgnoreRhosts HostbasedAuthentication \
             HostbasedUsesNameFromPacketOnly PubkeyAuthentication KerberosAuthentication GSSAPIAuthentication \
             PasswordAuthentication KbdInteractiveAuthentication ExposeAuthInfo RefuseConnection Banner \
             TrustedUserCAKeys RevokedKeys AuthorizedPrincipalsFile AuthorizedKeysCommand \

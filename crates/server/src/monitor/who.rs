@@ -1,5 +1,7 @@
 //! Identity of the client, for log lines and the log of transfers.
 
+use lh_config::accounting::TransferLogRate;
+
 use super::Monitor;
 use super::fingerprints::fingerprint;
 
@@ -28,6 +30,14 @@ impl Monitor {
                 .map(|key| fingerprint(&candidate.settings, key))
                 .unwrap_or_default(),
         }
+    }
+
+    /// Returns the user's `TransferLogRate`; none before the client has named a user, and after the grant.
+    pub(crate) fn transfer_log_rate(&self) -> TransferLogRate {
+        self.candidate
+            .as_ref()
+            .map(|candidate| candidate.settings.transfer_log_rate.value)
+            .unwrap_or_default()
     }
 
     /// Returns the number of refused attempts, queries about keys among them.

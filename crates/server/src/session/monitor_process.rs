@@ -112,7 +112,7 @@ fn supervise(
         return End::TakenOver(take_over(&claimant, socket, state, monitor, user, control, log));
     }
     drop(socket);
-    usage_log.logged_in(monitor.who());
+    usage_log.logged_in(monitor.who(), monitor.transfer_log_rate());
     let (mut listed, marks) = (None, monitor.marks());
     let moved = monitor.grant(state).map_err(|problem| problem.to_string()).and_then(|grant| {
         title::monitor(&grant.user.name);

@@ -13,14 +13,18 @@ use crate::exit_status::{
 };
 use crate::hosts::shown_ip;
 use crate::log::error;
+use crate::log_budget::LogBudget;
 use crate::monitor::{ClientIdentity, Monitor};
 use crate::transfer_log::{Record, TransferLog};
 use crate::usage::{ConnectionUsage, FileOperation, Kind, Outcome, Transfer};
+use lh_config::accounting::{RecordRate, TransferLogRate};
 use lh_config::server_table::ServerSettings;
 
 /// The usage of one connection.
 pub(super) struct UsageLog<'a> {
     log: Option<TransferLog>,
+    /// The records of transfers that may still be written, where `TransferLogRate` is set.
+    budget: Option<LogBudget>,
     /// The listener exports counters (`PrometheusListen`).
     exports: bool,
     address: &'a Address,
@@ -40,6 +44,7 @@ impl<'a> UsageLog<'a> {
     pub(super) fn new(settings: &ServerSettings, address: &'a Address, session: &'a str) -> Self {
         Self {
             log: TransferLog::new(settings),
+            budget: None,
             exports: settings.prometheus_listen.value.0.is_some(),
             address,
             session,
@@ -58,10 +63,12 @@ impl<'a> UsageLog<'a> {
         self.session
     }
 
-    /// Records a complete login, before the session starts.
-    pub(super) fn logged_in(&mut self, who: ClientIdentity) {
+    /// Records a complete login, before the session starts. `rate` limits the records of its transfers.
+    pub(super) fn logged_in(&mut self, who: ClientIdentity, rate: TransferLogRate) {
         self.who = who;
         self.authenticated = true;
+        self.budget =
+            rate.0.map(|RecordRate { records, period }| LogBudget::new(records.into(), period / records));
     }
 
     /// Stores the connection's statistics and reports to the listener.
@@ -109,7 +116,7 @@ impl<'a> UsageLog<'a> {
             let record = with_average(record, "average_in", *bytes_in, *micros);
             with_average(record, "average_out", *bytes_out, *micros)
         };
-        self.write(&with_outcome(record, outcome));
+        self.write_at_rate(&with_outcome(record, outcome));
         self.report(control);
     }
 
@@ -127,7 +134,7 @@ impl<'a> UsageLog<'a> {
                 &other.as_deref().map(text).unwrap_or_default(),
             )
             .text("attributes", attributes);
-        self.write(&with_outcome(record, outcome));
+        self.write_at_rate(&with_outcome(record, outcome));
     }
 
     /// Writes the record of the connection, which has ended with this exit status.
@@ -185,6 +192,8 @@ impl<'a> UsageLog<'a> {
             .number("rekeys", *rekeys)
             .number("files", self.files)
             .text("outcome", outcome);
+        let left_out = self.budget.as_mut().map_or(0, LogBudget::take_left_out);
+        self.write_left_out(left_out);
         self.write(&record);
         self.report(control);
     }
@@ -197,6 +206,22 @@ impl<'a> UsageLog<'a> {
             .text("user", &self.who.user)
             .text("remote", &shown_ip(self.address.peer).to_string())
             .number("port", self.address.peer.port().into())
+    }
+
+    /// Writes a record, or counts it where `TransferLogRate` permits no more.
+    fn write_at_rate(&mut self, record: &Record) {
+        let permitted = self.budget.as_mut().map_or(Some(0), |budget| budget.spend(Instant::now()));
+        if let Some(left_out) = permitted {
+            self.write_left_out(left_out);
+            self.write(record);
+        }
+    }
+
+    /// Records how many records `TransferLogRate` has left out since the last one.
+    fn write_left_out(&mut self, records: u64) {
+        if records > 0 {
+            self.write(&self.about("left_out").number("records", records));
+        }
     }
 
     fn write(&mut self, record: &Record) {

@@ -15,7 +15,8 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Returns a record of an event: `connection`, `file`, `command` or `operation`.
+    /// Returns a record of an event: `connection`, `file`, `command`, `operation` or
+    /// `left_out`.
     pub(crate) fn new(event: &'static str) -> Self {
         Self::default().text("event", event)
     }
@@ -102,6 +103,10 @@ impl Record {
                     get("outcome")
                 ),
             )];
+        }
+        if get("event") == "left_out" {
+            let rest = format!("Name: {};Records: {}", get("user"), number("records"));
+            return vec![line("Ltype: Left_out", rest)];
         }
         if get("event") != "connection" {
             let (event, bytes) = (get("event"), number("bytes") + number("bytes_in") + number("bytes_out"));
@@ -220,6 +225,12 @@ mod tests {
                 "SSH: Server;Ltype: File;Remote: 192.0.2.7-1022;Name: ada;Path: /a\\;b;Direction: upload;Bytes: 1000;Duration: 1.2;\
               Outcome: "
             ]
+        );
+        let left_out =
+            Record::new("left_out").text("user", "ada").text("remote", "192.0.2.7").number("port", 1022);
+        assert_eq!(
+            left_out.number("records", 12).lines(Format::Hpn),
+            ["SSH: Server;Ltype: Left_out;Remote: 192.0.2.7-1022;Name: ada;Records: 12"]
         );
         let connection = Record::new("connection")
             .text("user", "ada")
