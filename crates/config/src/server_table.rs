@@ -470,9 +470,9 @@ keyword_table! {
     /// Example: `ResumeMaxMemory 256M`
     resume_max_memory: ResumeMaxMemory = "1G", "ResumeMaxMemory", Global, Works;
     /// Largest number of connections of one account to this server; one more ends with a message. Additional
-    /// connections of a session (LonghaulTickets) and channels do not count. A session that waits for its
-    /// client counts, but ends for a new login. The listener counts, so there is no limit with -i. Our own
-    /// keyword.
+    /// connections of a session (LonghaulTickets; at most 64) and channels do not count. A session that waits
+    /// for its client counts, but ends for a new login. The listener counts, so there is no limit with -i.
+    /// Our own keyword.
     /// Example: `PerUserMaxConnections 4`
     per_user_max_connections: NumberOrNone = "none", "PerUserMaxConnections", Match, Works;
     /// Bytes that the connections of one account may move in a period, both directions together, as bytes (or

@@ -21,6 +21,10 @@ use crate::monitor_ipc::fields::text;
 pub(crate) const LIFE: Duration = Duration::from_secs(30);
 /// Largest number of tickets of one session at a time; a new one replaces the oldest.
 pub(crate) const MOST: usize = 16;
+/// Largest number of connections that have joined a session, at a time: the largest number of channels of
+/// `lhscp -j`. Each costs two processes, and `PerUserMaxConnections` does not count it. A listener that a
+/// reload has started counts those that come from then on.
+const MOST_JOINED: usize = 64;
 /// Largest record that is kept, bytes: longer than any sensible key options.
 pub(crate) const LARGEST: usize = 64 * 1024;
 
@@ -113,7 +117,11 @@ impl Record {
 
 /// The listener's table of tickets.
 #[derive(Debug, Default)]
-pub(crate) struct Tickets(Vec<Kept>);
+pub(crate) struct Tickets {
+    kept: Vec<Kept>,
+    /// Connections that have taken a ticket: the session's process, and the connection's.
+    joined: Vec<(Pid, Pid)>,
+}
 
 #[derive(Debug)]
 struct Kept {
@@ -129,54 +137,63 @@ impl Tickets {
     pub(crate) fn keep(&mut self, owner: Pid, from: IpAddr, id: Id, record: Vec<u8>, now: Instant) {
         self.forget_old(now);
         let of_owner = |kept: &Kept| kept.owner == owner;
-        if self.0.iter().filter(|kept| of_owner(kept)).count() >= MOST
-            && let Some(oldest) = self.0.iter().position(of_owner)
+        if self.kept.iter().filter(|kept| of_owner(kept)).count() >= MOST
+            && let Some(oldest) = self.kept.iter().position(of_owner)
         {
-            self.0.remove(oldest);
+            self.kept.remove(oldest);
         }
-        self.0.push(Kept { id, owner, from, until: now + LIFE, record });
-        while self.0.len() > MOST_OF_ALL && self.forget_one(|_| 1) {}
+        self.kept.push(Kept { id, owner, from, until: now + LIFE, record });
+        while self.kept.len() > MOST_OF_ALL && self.forget_one(|_| 1) {}
         while self.bytes() > MOST_BYTES && self.forget_one(|kept| kept.record.len()) {}
     }
 
     /// Returns the size of all records, bytes.
     fn bytes(&self) -> usize {
-        self.0.iter().map(|kept| kept.record.len()).sum()
+        self.kept.iter().map(|kept| kept.record.len()).sum()
     }
 
     /// Removes the oldest ticket of the address whose tickets have the largest weight; returns false where
     /// there is none.
     fn forget_one(&mut self, weight: impl Fn(&Kept) -> usize) -> bool {
         let mut weights: HashMap<IpAddr, usize> = HashMap::new();
-        for kept in &self.0 {
+        for kept in &self.kept {
             *weights.entry(kept.from).or_default() += weight(kept);
         }
         let heaviest = weights.into_iter().max_by_key(|&(_, weight)| weight).map(|(from, _)| from);
-        let Some(oldest) = self.0.iter().position(|kept| Some(kept.from) == heaviest) else { return false };
-        self.0.remove(oldest);
+        let Some(oldest) = self.kept.iter().position(|kept| Some(kept.from) == heaviest) else {
+            return false;
+        };
+        self.kept.remove(oldest);
         true
     }
 
-    /// Removes the ticket, if it has not expired. Returns the process that it is from, and its record.
-    pub(crate) fn take(&mut self, id: &Id, now: Instant) -> Option<(Pid, Vec<u8>)> {
+    /// Removes the ticket, if it has not expired. Returns the process that it is from, and its record. `None`
+    /// too if the session has as many additional connections as it may.
+    pub(crate) fn take(&mut self, id: &Id, taker: Pid, now: Instant) -> Option<(Pid, Vec<u8>)> {
         self.forget_old(now);
-        let at = self.0.iter().position(|kept| kept.id == *id)?;
-        let Kept { owner, record, .. } = self.0.remove(at);
+        let at = self.kept.iter().position(|kept| kept.id == *id)?;
+        let Kept { owner, record, .. } = self.kept.remove(at);
+        if self.joined.iter().filter(|(session, _)| *session == owner).count() >= MOST_JOINED {
+            return None;
+        }
+        self.joined.push((owner, taker));
         Some((owner, record))
     }
 
-    /// Removes the tickets of a session that has ended.
-    pub(crate) fn void(&mut self, owner: Pid) {
-        self.0.retain(|kept| kept.owner != owner);
+    /// Forgets a process that has ended: the tickets of its session, or its place among the connections that
+    /// have joined one.
+    pub(crate) fn void(&mut self, process: Pid) {
+        self.kept.retain(|kept| kept.owner != process);
+        self.joined.retain(|&(session, connection)| session != process && connection != process);
     }
 
     /// Returns the number of connections expected from this address.
     pub(crate) fn expected(&self, from: IpAddr, now: Instant) -> usize {
-        self.0.iter().filter(|kept| kept.from == from && kept.until > now).count()
+        self.kept.iter().filter(|kept| kept.from == from && kept.until > now).count()
     }
 
     fn forget_old(&mut self, now: Instant) {
-        self.0.retain(|kept| kept.until > now);
+        self.kept.retain(|kept| kept.until > now);
     }
 }
 
@@ -199,11 +216,11 @@ mod tests {
         tickets.keep(pid(7), HERE, other, vec![2], now);
         assert_eq!(tickets.expected(HERE, now), 2);
         assert_eq!(tickets.expected([10, 0, 0, 1].into(), now), 0);
-        assert_eq!(tickets.take(&id, now + LIFE / 2), Some((pid(7), vec![1])));
-        assert_eq!(tickets.take(&id, now + LIFE / 2), None, "used");
-        assert_eq!(tickets.take(&other, now + LIFE), None, "expired");
+        assert_eq!(tickets.take(&id, pid(99), now + LIFE / 2), Some((pid(7), vec![1])));
+        assert_eq!(tickets.take(&id, pid(99), now + LIFE / 2), None, "used");
+        assert_eq!(tickets.take(&other, pid(99), now + LIFE), None, "expired");
         assert_eq!(tickets.expected(HERE, now + LIFE), 0);
-        assert_eq!(tickets.take(&id_of(b"never"), now), None);
+        assert_eq!(tickets.take(&id_of(b"never"), pid(99), now), None);
     }
 
     #[test]
@@ -213,14 +230,31 @@ mod tests {
         tickets.keep(pid(7), HERE, id_of(b"mine"), vec![1], now);
         tickets.keep(pid(8), HERE, id_of(b"theirs"), vec![2], now);
         tickets.void(pid(7));
-        assert_eq!(tickets.take(&id_of(b"mine"), now), None);
-        assert_eq!(tickets.take(&id_of(b"theirs"), now).unwrap().1, [2]);
+        assert_eq!(tickets.take(&id_of(b"mine"), pid(99), now), None);
+        assert_eq!(tickets.take(&id_of(b"theirs"), pid(99), now).unwrap().1, [2]);
         for n in 0..100_u8 {
             tickets.keep(pid(9), HERE, id_of(&[n]), vec![n], now);
         }
         assert_eq!(tickets.expected(HERE, now), MOST);
-        assert_eq!(tickets.take(&id_of(&[99]), now).unwrap().1, [99], "the newest are kept");
-        assert_eq!(tickets.take(&id_of(&[0]), now), None);
+        assert_eq!(tickets.take(&id_of(&[99]), pid(99), now).unwrap().1, [99], "the newest are kept");
+        assert_eq!(tickets.take(&id_of(&[0]), pid(99), now), None);
+    }
+
+    #[test]
+    fn a_session_has_few_additional_connections() {
+        let mut tickets = Tickets::default();
+        let now = Instant::now();
+        let join = |tickets: &mut Tickets, owner: i32, taker: i32| {
+            tickets.keep(pid(owner), HERE, id_of(b"one"), vec![1], now);
+            tickets.take(&id_of(b"one"), pid(taker), now).is_some()
+        };
+        let taken = (0..100).filter(|n| join(&mut tickets, 7, 100 + n)).count();
+        assert_eq!(taken, MOST_JOINED);
+        assert!(join(&mut tickets, 8, 300), "another session has its own");
+        tickets.void(pid(100));
+        assert!(join(&mut tickets, 7, 301) && !join(&mut tickets, 7, 302));
+        tickets.void(pid(7));
+        assert!(join(&mut tickets, 7, 303), "a session of a later process begins anew");
     }
 
     #[test]
@@ -236,7 +270,7 @@ mod tests {
         }
         assert_eq!(tickets.bytes() / LARGEST, MOST_BYTES / LARGEST - 1, "one byte is the honest client's");
         assert_eq!(
-            tickets.take(&id_of(&999_u32.to_be_bytes()), now).map(|(_, record)| record.len()),
+            tickets.take(&id_of(&999_u32.to_be_bytes()), pid(99), now).map(|(_, record)| record.len()),
             Some(LARGEST)
         );
         for n in 0..MOST_OF_ALL + 100 {
@@ -244,7 +278,7 @@ mod tests {
             tickets.keep(owner, other, id_of(&n.to_be_bytes()), vec![1], now);
         }
         assert_eq!(tickets.expected(other, now), MOST_OF_ALL - 1);
-        assert_eq!(tickets.take(&id_of(b"honest"), now).unwrap().1, [1]);
+        assert_eq!(tickets.take(&id_of(b"honest"), pid(99), now).unwrap().1, [1]);
     }
 
     #[test]

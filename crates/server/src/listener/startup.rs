@@ -110,7 +110,7 @@ impl Startup {
             id.first_chunk().copied().filter(|_| *kind == TAKE)
         };
         let Some(id) = self.take(id) else { return false };
-        let ticket = users.tickets.take(&id, now);
+        let ticket = users.tickets.take(&id, self.pid, now);
         let record = ticket.map_or_else(Vec::new, |(owner, record)| {
             users.connections.join(Owner::Process(self.pid), Owner::Process(owner));
             record

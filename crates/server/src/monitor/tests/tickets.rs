@@ -59,7 +59,7 @@ fn origin(lines: &str, key: &PrivateKey, record: &Record) -> Scene {
         let mut request = [0; TAKE_LENGTH];
         while listener.read_exact(&mut request).is_ok() {
             assert_eq!(request[0], TAKE);
-            let ticket = tickets.take(request[1..].first_chunk().unwrap(), Instant::now());
+            let ticket = tickets.take(request[1..].first_chunk().unwrap(), getpid(), Instant::now());
             let record = ticket.map_or_else(Vec::new, |(_, record)| record);
             listener.write_all(&(record.len() as u32).to_be_bytes()).unwrap();
             listener.write_all(&record).unwrap();
