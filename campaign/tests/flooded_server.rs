@@ -53,8 +53,8 @@ fn exchange_keys(client: &mut Client<Socket>) -> Result<(), End> {
     Ok(())
 }
 
-/// Returns a logged-in client whose socket buffers few answers.
-fn logged_in(lab: &Lab, port: u16) -> Client<Socket> {
+/// Returns a client that has exchanged keys, and whose socket buffers few answers.
+fn connected(port: u16) -> Client<Socket> {
     let made = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     sockopt::set_socket_recv_buffer_size(&made, 4 << 10).unwrap();
     sockopt::set_socket_send_buffer_size(&made, 64 << 10).unwrap();
@@ -63,6 +63,12 @@ fn logged_in(lab: &Lab, port: u16) -> Client<Socket> {
     client.wire().timeout(Duration::from_secs(60)).unwrap();
     client.identify().unwrap();
     exchange_keys(&mut client).unwrap();
+    client
+}
+
+/// Returns a logged-in client whose socket buffers few answers.
+fn logged_in(lab: &Lab, port: u16) -> Client<Socket> {
+    let mut client = connected(port);
     client.packet(&message(5, &[b"ssh-userauth"]));
     wait_for(&mut client, 6);
     let key = std::fs::read(lab.path("user_ed25519")).unwrap();
@@ -336,4 +342,24 @@ fn a_storm_of_key_exchanges_harms_nobody_else() {
     assert!(done > 0);
     assert!(peaks.growth() < MOST, "{} KiB", peaks.growth());
     is_unharmed(&lab, &server, client, "key exchanges");
+}
+
+/// The monitor signs once before the login. The client is sent a reason for the end of its connection.
+#[test]
+fn key_exchange_before_the_login_ends_with_a_reason() {
+    let lab = Lab::new();
+    let server = server(&lab);
+    let mut client = connected(server.port);
+    client.send_kexinit();
+    let theirs = wait_for(&mut client, 20);
+    client.on_kexinit(&theirs);
+    client.send_public();
+    let end = loop {
+        match client.receive() {
+            Ok(payload) => assert_ne!(payload[0], 31, "the server exchanges keys"),
+            Err(end) => break end,
+        }
+    };
+    assert_eq!(end, End::Disconnected(2));
+    is_unharmed(&lab, &server, client, "a key exchange before the login");
 }

@@ -111,6 +111,13 @@ pub(super) fn log_in(
                     names::software(&line)
                 );
             }
+            // The monitor signs one exchange before the login. sshd does not exchange keys again either.
+            Event::SignExchangeHash { .. } if server.is_some() => {
+                let text = "keys are not exchanged again before authentication";
+                info!(log, "Disconnecting {}: {text}", Client { monitor, address });
+                link.disconnect(disconnect::PROTOCOL_ERROR, text, GOODBYE);
+                return Err(NoLogin::Ended);
+            }
             Event::SignExchangeHash { algorithm, key_index, data } => {
                 let signature = match monitor.ipc.ask_signature(&MonitorRequest::Sign {
                     key_index,
