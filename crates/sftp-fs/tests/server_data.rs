@@ -60,6 +60,27 @@ fn files_of_unknown_size_are_read_to_their_end() {
 }
 
 #[test]
+fn files_of_unknown_size_have_no_digest() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("empty"), b"").unwrap();
+    let empty = dir.path().join("empty");
+    let mut peer = Peer::new(std::path::Path::new("/"));
+    let by_name = |path| Request::CheckFileName { path, algorithms: b"md5", offset: 0, len: 0, block: 0 };
+    let refused = |peer: &mut Peer, request: &Request<'_>, text: &str| {
+        let status = peer.status(request);
+        assert_eq!((status.code, status.message.as_str()), (StatusCode::FAILURE, text));
+    };
+    refused(&mut peer, &by_name(b"/proc/self/status"), "The file does not tell its size");
+    refused(&mut peer, &by_name(b"/dev/zero"), "Not a regular file");
+    let handle = peer.open(b"/proc/self/status", OpenFlags::READ);
+    let by_handle =
+        Request::CheckFileHandle { handle: &handle, algorithms: b"md5", offset: 0, len: 10, block: 0 };
+    refused(&mut peer, &by_handle, "The file does not tell its size");
+    let found = peer.call(&by_name(empty.as_os_str().as_encoded_bytes()));
+    assert!(matches!(found, ReplyBody::Extended(_)), "{found:?}");
+}
+
+#[test]
 fn any_chunking_of_the_requests_gives_the_same_replies() {
     let dir = tempfile::tempdir().unwrap();
     let mut stream = Vec::new();

@@ -1,6 +1,8 @@
 //! `check-file`: digests of files (draft-ietf-secsh-filexfer-extensions-00, section 3), and Longhaul's
 //! running sums.
 
+use std::io::IoSliceMut;
+
 use lh_wire::Writer;
 
 use super::digest::{Algorithm, Digesting};
@@ -30,17 +32,26 @@ impl Server {
         if block > 0 && block < LEAST_BLOCK {
             return self.reply_text(id, StatusCode::BAD_MESSAGE, "Blocks must have 256 bytes or more");
         }
-        let attrs = match &mut checked {
-            Checked::File(file) => file.attrs(),
+        let file = match &mut checked {
+            Checked::File(file) => file.as_mut(),
             Checked::Handle(handle) => match self.handles.file(handle) {
-                Some(open) => open.file.attrs(),
+                Some(open) => open.file.as_mut(),
                 None => return self.reply_bad_handle(id),
             },
         };
-        let size = match attrs {
+        let size = match file.attrs() {
+            Ok(attrs) if !attrs.is_file() => {
+                return self.reply_text(id, StatusCode::FAILURE, "Not a regular file");
+            }
             Ok(attrs) => attrs.size.unwrap_or(0),
             Err(error) => return self.reply_error(id, &error),
         };
+        // Files that the kernel makes while they are read, as in /proc, say that they are empty.
+        match if size == 0 { file.read_at(0, &mut [IoSliceMut::new(&mut [0])]) } else { Ok(0) } {
+            Ok(0) => {}
+            Ok(_) => return self.reply_text(id, StatusCode::FAILURE, "The file does not tell its size"),
+            Err(error) => return self.reply_error(id, &error),
+        }
         let Some(behind) = size.checked_sub(offset) else { return self.reply_status(id, StatusCode::EOF) };
         let left = if len == 0 { behind } else { len.min(behind) };
         let block = if block == 0 { u64::MAX } else { block.into() };
