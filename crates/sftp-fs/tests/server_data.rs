@@ -81,6 +81,35 @@ fn files_of_unknown_size_have_no_digest() {
 }
 
 #[test]
+fn times_of_another_layout_are_refused() {
+    use lh_wire::Writer as _;
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("f"), b"").unwrap();
+    let right = [0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 10];
+    let mut second = right;
+    second[20..].copy_from_slice(&1_000_000_000_u32.to_be_bytes());
+    let longer = [&right[..], &[0]].concat();
+    let values = [(&right[..], StatusCode::OK), (&right[..23], StatusCode::BAD_MESSAGE)];
+    let others = [(&longer[..], StatusCode::BAD_MESSAGE), (&second[..], StatusCode::BAD_MESSAGE)];
+    for (value, wanted) in values.into_iter().chain(others) {
+        let mut setstat = vec![9, 0, 0, 0, 1];
+        setstat.put_string(b"f");
+        setstat.put_u32(0x8000_0000);
+        setstat.put_u32(1);
+        setstat.put_string(b"times@longhaul");
+        setstat.put_string(value);
+        let mut message = Vec::new();
+        message.put_string(&setstat);
+        let mut peer = Peer::new(dir.path());
+        peer.give(&message);
+        peer.turn();
+        let Some(Incoming::Reply(reply)) = peer.take() else { panic!("no reply") };
+        let ReplyBody::Status(status) = reply.body else { panic!("{:?}", reply.body) };
+        assert_eq!(status.code, wanted, "{value:?}");
+    }
+}
+
+#[test]
 fn any_chunking_of_the_requests_gives_the_same_replies() {
     let dir = tempfile::tempdir().unwrap();
     let mut stream = Vec::new();

@@ -112,7 +112,7 @@ impl Attrs {
             for _ in 0..reader.u32()? {
                 let name = reader.string()?;
                 let value = reader.string()?;
-                attrs.read_pair(name, value);
+                attrs.read_pair(name, value)?;
             }
         }
         Ok(attrs)
@@ -165,15 +165,20 @@ impl Attrs {
             + u32::from(self.storage.is_some())
     }
 
-    /// Reads one extended pair. Ignores a value that does not have the layout its name stands for.
-    fn read_pair(&mut self, name: &[u8], value: &[u8]) {
+    /// Reads one extended pair. A server sets times, so a value of them that has another layout is an error:
+    /// it would be answered with success otherwise. Such a value of other pairs is ignored.
+    fn read_pair(&mut self, name: &[u8], value: &[u8]) -> lh_wire::Result<()> {
         let mut reader = Reader::new(value);
         match core::str::from_utf8(name) {
-            Ok(extended_attrs::TIMES) => self.full_times = FileTimes::read(&mut reader).ok(),
+            Ok(extended_attrs::TIMES) => {
+                self.full_times = Some(FileTimes::read(&mut reader)?);
+                reader.finish()?;
+            }
             Ok(extended_attrs::INODE) => self.inode = Inode::read(&mut reader).ok(),
             Ok(extended_attrs::STORAGE) => self.storage = reader.u64().ok(),
             _ => {}
         }
+        Ok(())
     }
 
     /// Returns the attributes for a client that has asked for `wanted` (bits of [`extended_attrs`]). A pair
