@@ -3,6 +3,7 @@
 use super::facts::{FullWindow, OtherControl};
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{JudgedDirection, MUCH};
+use crate::flow::Direction;
 use crate::shell::System;
 use crate::stats::{percent, rate, size, time};
 
@@ -20,13 +21,32 @@ fn wanted_buffer(judged: &JudgedDirection<'_>, now: f64) -> u64 {
     (wanted as u64).next_power_of_two().min(1 << 30)
 }
 
+/// Part of a window that is under way in the round trip under load from which it was full.
+const FULL: f64 = 0.6;
+/// Part of the time up to which a receiving process that wants a processor is no slow one.
+const IDLE: f64 = 0.6;
+
 /// The receiver's window, where it was filled in each round trip. One that is small without being full
 /// belongs to a slow receiver.
 pub(super) fn full_window(judged: &JudgedDirection<'_>) -> Option<FullWindow> {
     let sender = judged.sender()?;
     let waited = sender.receive_window.filter(|share| *share >= MUCH)?;
     let bytes = sender.window.unwrap_or_else(|| judged.in_flight());
-    (judged.in_flight() >= 0.4 * bytes).then_some(FullWindow { waited, bytes })
+    let is_full = judged.in_flight() >= 0.4 * bytes || is_full_under_load(judged, waited, bytes);
+    is_full.then_some(FullWindow { waited, bytes })
+}
+
+/// Returns whether a window was full in the round trip under load. Processors add to short round trips, so
+/// that of an idle connection says little of what is under way. The receiver may not be what adds to it.
+fn is_full_under_load(judged: &JudgedDirection<'_>, waited: f64, window: f64) -> bool {
+    let loaded = judged.sender().and_then(|sender| sender.loaded_rtt).unwrap_or(0.0);
+    let receiver = match judged.direction {
+        Direction::Up => &judged.flow.server,
+        Direction::Down => &judged.flow.client,
+    };
+    let takes_all = receiver.turns.is_some_and(|turns| turns.wanted() < IDLE)
+        && judged.flow.application.unread.is_none_or(|part| part < MUCH);
+    waited >= MOST && takes_all && judged.flow.rate * loaded >= FULL * window
 }
 
 fn waited_for_window(judged: &JudgedDirection<'_>, FullWindow { waited, bytes }: FullWindow) -> String {

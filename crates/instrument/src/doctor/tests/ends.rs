@@ -6,7 +6,7 @@ use super::super::diagnose::diagnose;
 use super::super::facts::{OtherCipher, Unwritable};
 use super::{first, good, page_text, sender, up};
 use crate::disk::{Disk, Full};
-use crate::flow::{Flow, Rekeys, Sender, SshWindows};
+use crate::flow::{Flow, Rekeys, Sender, SshWindows, Turns};
 use crate::shell::System;
 
 #[test]
@@ -121,6 +121,33 @@ fn small_receive_buffer_is_named_with_its_sysctl() {
     assert_eq!(found[0].cause, "receive_buffer");
     assert!(found[0].title.contains("131 kB"), "{:?}", found[0]);
     assert!(found[0].change[0].contains("on the server: sysctl -w net.ipv4.tcp_rmem="), "{:?}", found[0]);
+}
+
+#[test]
+fn receive_buffer_is_named_where_load_lengthens_a_short_round_trip() {
+    // Recorded over 0.3 ms between two busy processors, with a receive buffer of 32 KiB.
+    let mut facts = good();
+    facts.path.pings = vec![0.0003];
+    *sender(&mut facts) = Sender {
+        receive_window: Some(0.96),
+        window: Some(59_264.0),
+        congestion_window: Some(112_944.0),
+        loaded_rtt: Some(0.000_686),
+        ..sender(&mut facts).clone()
+    };
+    let flow = up(&mut facts);
+    (flow.rate, flow.tcp.least_rtt) = (59e6, Some(0.0003));
+    flow.server.turns = Some(Turns { ran: 0.08, waited: 0.27 });
+    facts.throughput.up.together = Some(103e6);
+    facts.systems.there = System::from_pairs(&[("tcp_rmem", "4096 16384 32768")]);
+    let (cause, title) = first(&facts);
+    assert!(cause == "receive_buffer" && title.contains("32.8 kB at most"), "{title}");
+    // A server that waits for its turn most of the time keeps the window small itself.
+    up(&mut facts).server.turns = Some(Turns { ran: 0.2, waited: 0.7 });
+    assert_ne!(first(&facts).0, "receive_buffer");
+    up(&mut facts).server.turns = Some(Turns { ran: 0.08, waited: 0.27 });
+    up(&mut facts).application.unread = Some(0.5);
+    assert_ne!(first(&facts).0, "receive_buffer");
 }
 
 #[test]
