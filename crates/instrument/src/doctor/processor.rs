@@ -18,6 +18,9 @@ const FILLED: (f64, f64) = (1.3, 0.003);
 /// ends' own processors.
 const PATH: f64 = 0.001;
 
+/// How many times as much as is under way a congestion window has to permit to be no limit.
+const IDLE_WINDOW: f64 = 2.0;
+
 /// Part of the processors' busy time from which a hypervisor that takes it counts.
 const STOLEN: f64 = 0.15;
 
@@ -92,12 +95,28 @@ impl JudgedDirection<'_> {
         let application = self.flow.application;
         let is_much = |part: Option<f64>| part.is_some_and(|part| part >= MUCH);
         let is_known = application.starved.is_some() || sender.busy.is_some();
-        let is_dry = !is_known || is_much(application.starved) || is_much(sender.busy.map(|busy| 1.0 - busy));
+        let is_dry = !is_known
+            || is_much(application.starved)
+            || is_much(sender.busy.map(|busy| 1.0 - busy))
+            || self.has_idle_window();
         let is_held =
             is_much(sender.receive_window) || self.flow.windows.closed >= MUCH || is_much(application.unread);
         // The SSH window of a download belongs to the receiving end, and TCP runs dry where it is used up.
         let is_window_unseen = self.direction == Direction::Down;
         if end == self.direction.sender() { is_dry } else { is_held || (is_window_unseen && is_dry) }
+    }
+
+    /// Returns whether TCP could have had much more under way: it sends what it is given. It has something to
+    /// send at each look where a slow process writes little at a time.
+    fn has_idle_window(&self) -> bool {
+        let Some(sender) = self.sender() else { return false };
+        let under_way = sender.loaded_rtt.map(|loaded| loaded * self.flow.rate);
+        let is_idle =
+            sender.congestion_window.zip(under_way).is_some_and(|(most, now)| most >= IDLE_WINDOW * now);
+        let is_little = |share: Option<f64>| share.is_some_and(|share| share < MUCH);
+        // Waiting for the other end's window, or for lost segments, leaves some of it, too.
+        let loses = self.flow.loss().is_none_or(|part| part > 0.0);
+        is_idle && !loses && is_little(sender.receive_window) && is_little(sender.send_buffer)
     }
 
     /// Finds a machine that is too busy to tell what limits a connection: several together are faster, and

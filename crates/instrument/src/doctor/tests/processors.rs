@@ -101,6 +101,14 @@ fn busy_machine_is_told_where_tcp_waits_for_nothing() {
     sender(&mut facts).receive_window = Some(0.0);
     up(&mut facts).client.turns = Some(Turns { ran: 0.06, waited: 0.2 });
     assert_eq!(first(&facts).0, "congestion_control");
+    // As much again could be under way: TCP sends what the process gives it, a little at a time.
+    up(&mut facts).client.turns = Some(Turns { ran: 0.3, waited: 0.6 });
+    sender(&mut facts).congestion_window = Some(1_200_000.0);
+    assert_eq!(first(&facts).0, "processor");
+    // Where segments got lost, a congestion window is of the time after that.
+    sender(&mut facts).resent = 3.0;
+    assert_eq!(first(&facts).0, "busy_machine");
+    (sender(&mut facts).resent, sender(&mut facts).congestion_window) = (0.0, Some(600_000.0));
     // The gaps show where looks at TCP do not: after a burst it waits for more.
     up(&mut facts).client.turns = Some(Turns { ran: 0.06, waited: 0.9 });
     sender(&mut facts).busy = Some(0.5);
