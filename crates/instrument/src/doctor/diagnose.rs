@@ -45,9 +45,10 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
                 let is_throttled = marks::is_throttled(&facts.throughput.marks, direction);
                 let causes = throughput::causes(&judged);
                 let is_shaped = causes.iter().any(|found| found.cause == "shaper");
-                let policer = packets::policer(&judged).filter(|_| !is_shaped);
                 // Losses that a policer causes are not random, and the path carries more than it lets pass.
                 let short_queue = packets::short_queue(&judged).filter(|_| !is_shaped);
+                // The queue was found by pacing, which tells more than the course of the losses.
+                let policer = packets::policer(&judged).filter(|_| !is_shaped && short_queue.is_none());
                 let is_policed = policer.is_some() || short_queue.is_some();
                 let causes = causes.into_iter().filter(|found| {
                     !is_policed

@@ -138,6 +138,9 @@ fn paced_gain(judged: &JudgedDirection<'_>) -> Option<f64> {
 
 /// Finds a queue that is too short for the bursts of one connection's window.
 pub(super) fn short_queue(judged: &JudgedDirection<'_>) -> Option<Finding> {
+    if judged.direction == Direction::Down {
+        return likely_short_queue(judged);
+    }
     let gain = paced_gain(judged)?;
     drops_of_policer(judged)?;
     let below = judged.facts.other_settings.below_policer?;
@@ -166,6 +169,43 @@ pub(super) fn short_queue(judged: &JudgedDirection<'_>) -> Option<Finding> {
             "or have who runs the path lengthen the queue of its switch or router: a third of a round trip's data".to_owned(),
         ],
         weight: weight_of_factor(judged.factor().unwrap_or(1.0).max(gain)) + 0.2,
+    })
+}
+
+/// Finds downloads that lose segments without a queue, over a path whose uploads are held back by a short
+/// queue. What the server sends cannot be paced from here.
+fn likely_short_queue(judged: &JudgedDirection<'_>) -> Option<Finding> {
+    let upload = judged.facts.throughput.significant(Direction::Up)?;
+    short_queue(&JudgedDirection { facts: judged.facts, direction: Direction::Up, flow: upload })?;
+    let factor = judged.factor().filter(|factor| *factor >= EACH_IS_LIMITED)?;
+    let sender = judged.sender().filter(|sender| sender.resent >= LEAST_RESENT && !sender.is_reordered())?;
+    let course = judged.flow.tcp.drops.as_ref()?;
+    if course.is_of_full_queue(judged.facts.round_trip()) {
+        return None;
+    }
+    Some(Finding {
+        cause: "short_queue",
+        title: "A short queue on the path seems to drop the bursts of one connection on downloads, as on uploads."
+            .to_owned(),
+        evidence: vec![
+            judged.measured(),
+            format!(
+                "the server sent {} of the segments again, when the round trip was {} ({} idle): no queue shows in it",
+                percent(sender.resent / sender.segments.max(1.0)),
+                time(course.round_trip()),
+                time(judged.facts.round_trip())
+            ),
+            "uploads over this path lose nothing where they are paced; what the server sends cannot be paced from here"
+                .to_owned(),
+        ],
+        gain: judged.gain(),
+        change: vec![
+            "on the server: modprobe tcp_bbr; sysctl -w net.ipv4.tcp_congestion_control=bbr, which paces by itself".to_owned(),
+            "or copy with lhscp -j 4: the bursts of several connections are shorter".to_owned(),
+            "or have who runs the path lengthen the queue of its switch or router: a third of a round trip's data".to_owned(),
+        ],
+        // What was measured comes first.
+        weight: weight_of_factor(factor),
     })
 }
 

@@ -401,6 +401,17 @@ fn policer_of_each_connection_drops_nothing_below_its_rate() {
         diagnose(&facts)
     );
     assert!(!is_named(&facts, "policer") && !is_named(&facts, "loss"));
+    // Downloads that lose segments without a queue, too, meet the same one.
+    let uploads = facts.throughput.up.clone();
+    let downloads = std::mem::replace(&mut facts.throughput.down, uploads);
+    let found = diagnose(&facts);
+    assert_eq!([found[0].cause, found[1].cause], ["short_queue"; 2], "{found:?}");
+    assert!(found[0].title.contains("uploads") && found[1].title.contains("on downloads, as on uploads"));
+    assert!(!is_named(&facts, "loss"), "{found:?}");
+    let of_queue = Drops { first_round_trip: 0.09, later_round_trip: Some(0.09), ..course.clone() };
+    facts.throughput.down.flow.as_mut().unwrap().tcp.drops = Some(of_queue);
+    assert!(diagnose(&facts).iter().filter(|found| found.cause == "short_queue").count() == 1);
+    facts.throughput.down = downloads;
     facts.other_settings.below_policer = Some(below);
     // Of an upload that short, a path that loses by chance would have lost few.
     *sender(&mut facts) = Sender { resent: 9.0, segments: 1658.0, ..sender(&mut facts).clone() };
