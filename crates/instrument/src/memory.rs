@@ -2,15 +2,18 @@
 
 use std::collections::HashMap;
 
+use crate::quota;
+
 /// A function `w` of `sh` that prints the memory groups of the parent process that have a limit, each up to a
 /// `;`: directory, limit of all memory and of TCP's buffers, bytes, and counters. Both versions of control
 /// groups.
 ///
 /// Linux 6.18 does not count where TCP's buffers are at their limit, so what the network name space drops for
-/// lack of memory is printed, too (function `k`; the first two lines are those of `TcpExt`).
+/// lack of memory is printed, too (function `k`; the first two lines are those of `TcpExt`). Needs
+/// [`ROOT`](crate::quota::ROOT).
 pub(crate) const FUNCTION: &str = r#"k() { { read -r n; read -r v; } </proc/net/netstat; set -- $v
 for x in $n; do case $x in PruneCalled|RcvPruned|TCPRcvQDrop) echo "$x $1";; esac; shift; done; }
-w() { while IFS=: read -r i n p; do r=/sys/fs/cgroup
+w() { s=$(G); while IFS=: read -r i n p; do r=$s
 case ",$n," in ,,) [ -d $r/unified ] && r=$r/unified;; *,memory,*) r=$r/memory;; *) continue;; esac
 p=${p%/}; while :; do f=$r$p
 if [ -r "$f/memory.max" ]; then echo "$f|"$(cat "$f/memory.max")"|max|"$(cat "$f/memory.events")" full "$(sed -n "s/^full.*total=//p" "$f/memory.pressure")
@@ -88,7 +91,7 @@ fn group(line: &str) -> Option<MemoryGroup> {
         words.get(at + 1)?.parse::<u64>().ok()
     };
     Some(MemoryGroup {
-        group: lh_client::sanitise(group),
+        group: lh_client::sanitise(quota::outside(group)),
         limit,
         tcp_limit,
         tcp_used: value("tcp").unwrap_or(0),
@@ -110,6 +113,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::quota::ROOT;
 
     #[test]
     fn both_versions_of_memory_groups_are_read() {
@@ -162,7 +166,7 @@ mod tests {
         let of_process = directory.path().join("cgroup");
         std::fs::write(&of_process, "0::/system.slice/ssh.service\n").unwrap();
         let root = directory.path().display().to_string();
-        let function = FUNCTION
+        let function = format!("{ROOT}\n{FUNCTION}")
             .replace("/sys/fs/cgroup", &root)
             .replace("/proc/$PPID/cgroup", &of_process.display().to_string());
         let done = Command::new("/bin/sh").args(["-c", &format!("{function}\nw")]).output().unwrap();
@@ -175,7 +179,7 @@ mod tests {
 
     #[test]
     fn function_is_understood_by_the_shell() {
-        let script = format!("{FUNCTION}\nw; echo done");
+        let script = format!("{ROOT}\n{FUNCTION}\nw; echo done");
         let done = Command::new("/bin/sh").args(["-c", &script]).output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
         assert!(out.trim_end().ends_with("done") && err.is_empty(), "{out}{err}");

@@ -6,11 +6,16 @@
 
 use std::collections::HashMap;
 
+/// A function `G` of `sh` that prints the directory of all groups. In a namespace of `ip netns exec`, whose
+/// `/sys` has none, root sees those of the process around it.
+pub(crate) const ROOT: &str = r#"G() { s=/sys/fs/cgroup; q=$PPID; while set -- $s/*; [ ! -e "$1" ]; do
+q=$(sed -n "s/^PPid:[^0-9]*//p" /proc/$q/status); [ "${q:-0}" -gt 0 ] || break; s=/proc/$q/root/sys/fs/cgroup; done 2>/dev/null; echo $s; }"#;
+
 /// A function `c` of `sh` that prints a line for each group of the shell's parent with a limit, innermost
 /// first: `PATH|LIMIT|COUNTERS`, with a semicolon in place of each end of line. `LIMIT` is `cpu.max`, or the
-/// two files of version 1; `COUNTERS` are the words of `cpu.stat`.
-pub(crate) const FUNCTION: &str = r#"c() { while IFS=: read -r i n p; do r=/sys/fs/cgroup
-case ",$n," in ,,) [ -d $r/unified ] && r=$r/unified;; *,cpu,*) r=$r/$n; [ -d "$r" ] || r=/sys/fs/cgroup/cpu;; *) continue;; esac
+/// two files of version 1; `COUNTERS` are the words of `cpu.stat`. Needs [`ROOT`].
+pub(crate) const FUNCTION: &str = r#"c() { s=$(G); while IFS=: read -r i n p; do r=$s
+case ",$n," in ,,) [ -d $r/unified ] && r=$r/unified;; *,cpu,*) [ -d "$r/$n" ] && r=$r/$n || r=$r/cpu;; *) continue;; esac
 p=${p%/}; while :; do f=$r$p; if [ -r "$f/cpu.stat" ]; then
 l=$(cat "$f/cpu.max" 2>/dev/null || cat "$f/cpu.cfs_quota_us" "$f/cpu.cfs_period_us" 2>/dev/null)
 echo "$f|"$l"|"$(cat "$f/cpu.stat"); fi; [ -n "$p" ] || break; p=${p%/*}; done
@@ -67,10 +72,17 @@ fn group(line: &str) -> Option<Quota> {
     // Version 1 counts nanoseconds.
     let of_version_2 = value("throttled_usec");
     let micros = of_version_2.or_else(|| value("throttled_time").map(|nanos| nanos / 1000))?;
-    let group = lh_client::sanitise(group);
+    let group = lh_client::sanitise(outside(group));
     let (periods, throttled) = (value("nr_periods")?, value("nr_throttled")?);
     let (is_version_2, seconds) = (of_version_2.is_some(), micros as f64 / 1e6);
     Some(Quota { group, is_version_2, limit, periods, throttled, seconds })
+}
+
+/// The directory of a group as those see it whom no namespace hides it from.
+pub(crate) fn outside(group: &str) -> &str {
+    let seen =
+        group.strip_prefix("/proc/").and_then(|rest| rest.split_once("/root/sys/")).map(|(_, path)| path);
+    seen.and_then(|path| group.get(group.len() - path.len() - "/sys/".len()..)).unwrap_or(group)
 }
 
 /// The limit that stopped the process longest between two looks.
@@ -116,6 +128,9 @@ mod tests {
         };
         let got = between(&groups(&line(7, 0)), &groups(&line(9, 500_000_000))).unwrap();
         assert_eq!((got.cores(), got.seconds, got.is_version_2), (0.15, 0.5, false), "{got:?}");
+        // Below the directory of a process around a namespace it is the same one.
+        let seen = "/proc/42/root/sys/fs/cgroup/a|20000 100000|nr_periods 1 nr_throttled 1 throttled_usec 7;";
+        assert!(groups(seen).contains_key("/sys/fs/cgroup/a"));
         // It was not stopped meanwhile; it is another group; nothing is understood.
         assert_eq!(between(&after, &after), None);
         assert_eq!(between(&Groups::new(), &after), None);
@@ -123,8 +138,31 @@ mod tests {
     }
 
     #[test]
+    fn groups_that_a_namespace_hides_are_those_around_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let [empty, first] = ["empty", "first"].map(|name| directory.path().join(name));
+        std::fs::create_dir(&empty).unwrap();
+        let root = first.join(empty.strip_prefix("/").unwrap());
+        let service = root.join("system.slice/ssh.service");
+        std::fs::create_dir_all(&service).unwrap();
+        std::fs::write(service.join("cpu.max"), "20000 100000\n").unwrap();
+        std::fs::write(service.join("cpu.stat"), "nr_periods 50\nnr_throttled 42\nthrottled_usec 7\n")
+            .unwrap();
+        let of_process = directory.path().join("cgroup");
+        std::fs::write(&of_process, "0::/system.slice/ssh.service\n").unwrap();
+        let function = format!("{ROOT}\n{FUNCTION}")
+            .replace("/proc/$q/root", &first.display().to_string())
+            .replace("/sys/fs/cgroup", &empty.display().to_string())
+            .replace("/proc/$PPID/cgroup", &of_process.display().to_string());
+        let done = Command::new("/bin/sh").args(["-c", &format!("{function}\nc")]).output().unwrap();
+        let groups = groups(&String::from_utf8_lossy(&done.stdout));
+        let [quota] = groups.values().collect::<Vec<_>>()[..] else { panic!("{groups:?}") };
+        assert_eq!((quota.group.as_str(), quota.throttled), (&*service.display().to_string(), 42));
+    }
+
+    #[test]
     fn function_is_understood_by_the_shell() {
-        let script = format!("{FUNCTION}\nc; echo done");
+        let script = format!("{ROOT}\n{FUNCTION}\nc; echo done");
         let done = Command::new("/bin/sh").args(["-c", &script]).output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
         assert!(out.trim_end().ends_with("done") && err.is_empty(), "{out}{err}");

@@ -11,6 +11,7 @@ use lh_client::{SessionSetup, Start};
 use crate::command::sh;
 use crate::fault::Fault;
 use crate::memory::{self, MemoryGroups};
+use crate::quota;
 use crate::target::Remote;
 use crate::task::{Data, Opens, Shown, Task};
 
@@ -38,6 +39,7 @@ fn system_script() -> String {
     format!(
         r#"
 {}
+{}
 echo "system=$(uname -sr)"
 echo "shell=$SHELL"
 echo "cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null)"
@@ -52,6 +54,7 @@ cd /proc/sys/net/ipv4 2>/dev/null && for name in {}; do
 echo "$name=$(cat $name 2>/dev/null)"
 done
 "#,
+        quota::ROOT,
         memory::FUNCTION,
         SETTINGS.join(" ")
     )

@@ -8,7 +8,7 @@ use crate::quota::{self, Groups};
 /// The functions of `sh` that print the groups of the shell's parent: `c` their quotas, `w` their memory, a
 /// line each.
 pub(super) fn functions() -> String {
-    format!("{}\n{}", quota::FUNCTION, memory::FUNCTION)
+    format!("{}\n{}\n{}", quota::ROOT, quota::FUNCTION, memory::FUNCTION)
 }
 
 /// The groups of this process, read by one shell.
