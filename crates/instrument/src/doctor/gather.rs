@@ -19,7 +19,7 @@ use super::small_loss;
 use super::swallowed;
 use crate::disk::Disk;
 use crate::fault::Fault;
-use crate::flow::Direction;
+use crate::flow::{Direction, Flow};
 use crate::target::NoConnection;
 use crate::task::PING_COUNT;
 
@@ -273,6 +273,22 @@ fn flows<I: Instruments>(
     Ok(())
 }
 
+/// Checks that each of several transfers moved data: fewer would compare another number of connections. Says
+/// why one did not.
+fn all_moved(flows: Result<Vec<Flow>, Fault>) -> Result<Vec<Flow>, String> {
+    let flows = flows.map_err(|fault| match fault {
+        Fault::Connection(_) => {
+            format!("one was not made: {fault} (MaxStartups, PerSourceMaxStartups, a firewall)")
+        }
+        other => format!("one was not made: {other}"),
+    })?;
+    match flows.iter().find(|flow| flow.rate <= 0.0) {
+        None => Ok(flows),
+        Some(Flow { failure: Some(why), .. }) => Err(format!("one broke off: {why}")),
+        Some(_) => Err("one moved too little to be timed".to_owned()),
+    }
+}
+
 /// Each direction over several connections at a time.
 fn several<I: Instruments>(instruments: &mut I, facts: &mut Facts, connections: [Vec<I::Connection>; 2]) {
     for (direction, mut connections) in Direction::BOTH.into_iter().zip(connections) {
@@ -283,20 +299,17 @@ fn several<I: Instruments>(instruments: &mut I, facts: &mut Facts, connections: 
         if !budget::begin(instruments, facts, &step, transfer.time.as_secs_f64()) {
             continue;
         }
-        let flows = instruments.transfer(&mut connections, &transfer).ok();
-        // Fewer than these would compare another number of connections.
-        let flows = flows.filter(|flows| flows.iter().all(|flow| flow.rate > 0.0));
-        let rate = flows.as_ref().map(|flows| {
+        let flows = all_moved(instruments.transfer(&mut connections, &transfer));
+        let rate = flows.as_ref().ok().map(|flows| {
             let at_the_same_time = flows.first().and_then(|flow| flow.together);
             at_the_same_time.unwrap_or_else(|| flows.iter().map(|flow| flow.rate).sum())
         });
-        if rate.is_none() {
+        if let Err(why) = &flows {
             facts.run.missing.push(format!(
-                "{name}s over {TOGETHER} connections at a time, with which each is compared: one was refused or broke off \
-                 (MaxStartups, PerSourceMaxStartups, a firewall)"
+                "{name}s over {TOGETHER} connections at a time, with which each is compared: {why}"
             ));
         }
-        let lost = flows.and_then(|flows| losses::of_several(&flows, facts.round_trip()));
+        let lost = flows.ok().and_then(|flows| losses::of_several(&flows, facts.round_trip()));
         let measured = facts.throughput.of_mut(direction);
         (measured.together, measured.lost_together) = (rate, lost);
     }

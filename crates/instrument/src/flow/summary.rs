@@ -65,6 +65,16 @@ pub(super) fn summarise(direction: Direction, shown: &Shown) -> Flow {
             flow.client.cpu = Some(after.saturating_sub(before) as f64 / 1e6 / time);
         }
     }
+    // Where packets take long to open, samples are rare.
+    if within.len() < 2 && shown.failure.is_none() {
+        let bytes = match direction {
+            Direction::Up => shown.moved.sent,
+            Direction::Down => shown.moved.received,
+        };
+        // What was under way at the end of the data still arrives.
+        let seconds = shown.ended.unwrap_or(ended).max(ended) - begun;
+        flow.rate = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
+    }
     flow.client.threads = Usage::of(within.iter().copied());
     flow.ping =
         median(shown.pings.iter().filter(|(at, _)| *at >= from && *at <= ended).map(|(_, took)| *took));

@@ -60,6 +60,8 @@ pub(super) struct Virtual {
     pub(super) control: &'static str,
     /// The round trip with a full queue, seconds.
     pub(super) full_queue: Option<f64>,
+    /// How downloads over several connections break off: the last one's words.
+    pub(super) several_break: Option<&'static str>,
 }
 
 impl Virtual {
@@ -88,6 +90,7 @@ impl Virtual {
             no_commands: None,
             control: "cubic",
             full_queue: None,
+            several_break: None,
         }
     }
 
@@ -280,7 +283,12 @@ impl Instruments for Virtual {
         let full = self.full_queue.filter(|_| control == "reno");
         sender.loaded_rtt = Some(full.unwrap_or(self.round_trip * 1.1));
         flow.tcp.least_rtt = Some(self.round_trip);
-        Ok(connections.iter().map(|_| flow.clone()).collect())
+        let mut flows: Vec<Flow> = connections.iter().map(|_| flow.clone()).collect();
+        let breaks = self.several_break.filter(|_| count > 1.0 && transfer.direction == Direction::Down);
+        if let Some((words, last)) = breaks.zip(flows.last_mut()) {
+            *last = Flow { failure: Some(words.to_owned()), ..Flow::default() };
+        }
+        Ok(flows)
     }
 
     fn prepare_helper(&mut self) {}

@@ -35,6 +35,15 @@ fn healthy_path_ends_in_half_a_minute() {
 }
 
 #[test]
+fn comparison_that_breaks_off_says_why() {
+    let several_break = Some("Connection reset by peer");
+    let (facts, ..) = Virtual { several_break, ..Virtual::healthy(0.02) }.run();
+    let why: Vec<_> = facts.run.missing.iter().filter(|why| why.starts_with("downloads over 4")).collect();
+    assert!(why.len() == 1 && why[0].ends_with("one broke off: Connection reset by peer"), "{why:?}");
+    assert!(facts.throughput.together(Direction::Up).is_some());
+}
+
+#[test]
 fn session_that_is_refused_behind_another_is_a_limit() {
     let causes = |why: &str| {
         let (facts, ..) = Virtual { shell_missing: Some(why.to_owned()), ..Virtual::healthy(0.02) }.run();

@@ -92,6 +92,22 @@ fn upload_is_read_from_the_samples_of_this_end() {
 }
 
 #[test]
+fn flow_with_rare_samples_has_a_rate_all_the_same() {
+    // Packets of a slow cipher keep this end from its samples. What was under way arrives half a second late.
+    let rare = || {
+        let mut shown = shown(Direction::Down);
+        shown.local.truncate(1);
+        (shown.moved.received, shown.ended) = (1_400_000, Some(4.0));
+        shown
+    };
+    let flow = summarise(Direction::Down, &rare());
+    assert!(close(flow.rate, 400_000.0) && !flow.is_significant(), "{flow:?}");
+    // One that broke off has none.
+    let failure = Some("the connection was closed".to_owned());
+    assert_eq!(summarise(Direction::Down, &Shown { failure, ..rare() }).rate, 0.0);
+}
+
+#[test]
 fn command_that_is_slow_sets_the_rate_of_an_upload() {
     let looks = (0..20).map(|n| format!("C={:.2} {}\n", 7.0 + 0.2 * f64::from(n), 80_000 * n));
     let text = looks.chain([SCRIPT.to_owned()]).collect::<String>();
