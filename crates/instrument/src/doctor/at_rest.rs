@@ -6,7 +6,7 @@ use std::path::Path;
 use lh_client::{Pty, SessionSetup, Start};
 
 use super::delays::{NOTICEABLE, OFTEN};
-use super::facts::{Home, Shell};
+use super::facts::{CLOSED, Home, Shell};
 use super::refusals;
 use crate::command::quoted;
 use crate::shell::{SHORT, System};
@@ -102,13 +102,14 @@ pub(super) fn at_rest(remote: &mut Remote, there: &System, round_trip: f64) -> A
     if are_slow(&found.interactive, round_trip) && !found.interactive.is_empty() {
         found.slowest = slowest_line(remote, there);
     }
-    let (sftp, sftp_refusal) = sftp_starts(remote, round_trip);
     let home = home(remote);
     // Servers that look up the client's name (UseDNS, PAM, TCP wrappers) wait as long as this takes.
     let shown = remote.script(LOOK_UP, SHORT);
     let [begin, middle, end] = ["begin", "middle", "end"].map(|word| at(&shown, word));
     let reverse_lookup = middle.zip(begin).map(|(middle, begin)| middle - begin);
     let user_lookup = end.zip(middle).map(|(end, middle)| end - middle);
+    // Last: a server without SFTP may end the connection.
+    let (sftp, sftp_refusal) = sftp_starts(remote, round_trip);
     AtRest { shell: found, sftp, sftp_refusal, home, reverse_lookup, user_lookup, shell_missing }
 }
 
@@ -147,7 +148,11 @@ fn sftp_starts(remote: &mut Remote, round_trip: f64) -> (Vec<f64>, Option<String
 /// Why a server without SFTP says that it has none.
 fn no_sftp(shown: &Shown) -> Option<String> {
     if let Some(failure) = &shown.failure {
-        return failure.contains("request failed").then(|| failure.clone());
+        let ends_connection = CLOSED.iter().any(|words| failure.contains(words));
+        return match failure.contains("request failed") {
+            true => Some(failure.clone()),
+            false => ends_connection.then(|| format!("it ends the connection: {failure}")),
+        };
     }
     let said = lh_client::sanitise(shown.err_text().lines().next().unwrap_or_default().trim());
     let said = if said.is_empty() { String::new() } else { format!(": {said}") };
@@ -249,6 +254,19 @@ fn slowest_line(remote: &mut Remote, system: &System) -> Option<(String, Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn server_without_sftp_is_told_by_what_it_does() {
+        let failed = |words: &str| no_sftp(&Shown { failure: Some(words.to_owned()), ..Shown::default() });
+        let refused = "subsystem request failed on channel 0";
+        assert_eq!(failed(refused).as_deref(), Some(refused));
+        // As tinysshd without `-x sftp`.
+        let closed = "Connection to h closed by remote host.";
+        assert_eq!(failed(closed), Some(format!("it ends the connection: {closed}")));
+        assert_eq!(failed("the command did not end in time"), None);
+        let ended = no_sftp(&Shown { status: Some(127), err: b"no sftp".to_vec(), ..Shown::default() });
+        assert_eq!(ended.as_deref(), Some("its program ended with status 127: no sftp"));
+    }
 
     #[test]
     fn slow_commands_are_timed_again_without_a_terminal() {
