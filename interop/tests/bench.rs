@@ -1,5 +1,6 @@
 //! `longhaul bench`, `longhaul compare`, and `longhaul report` on their results.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -285,6 +286,45 @@ fn bench_cleans_up_when_it_is_interrupted() {
     child.kill().unwrap();
     child.wait().unwrap();
     eventually("the directory at the server is removed", || setup.left().is_empty());
+}
+
+#[test]
+fn bench_names_what_its_command_does_not_remove() {
+    let Some(setup) = BenchSetup::start("bench_names_what_its_command_does_not_remove") else { return };
+    let child = setup.begun();
+    // The user may not remove what root keeps there.
+    let kept = setup.user.home.join(&setup.left()[0]).join("kept");
+    std::fs::create_dir(&kept).unwrap();
+    std::fs::set_permissions(&kept, std::fs::Permissions::from_mode(0o700)).unwrap();
+    std::fs::write(kept.join("file"), "").unwrap();
+    let done = child.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{err}");
+    let name = &setup.left()[0];
+    assert!(err.contains(&format!("{name} stays at the server: rm: ")), "{err}");
+    assert!(String::from_utf8_lossy(&done.stdout).contains("stays at the server"), "{err}");
+}
+
+#[test]
+fn bench_ends_where_the_server_is_not_reached_any_more() {
+    let test = "bench_ends_where_the_server_is_not_reached_any_more";
+    let Some(setup) = BenchSetup::start(test) else { return };
+    let mut command = setup.long_bench(&["--json", &setup.host()]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Its last preparation at the server.
+    let is_prepared =
+        || setup.left().iter().any(|name| setup.user.home.join(name).join("small-kept").exists());
+    eventually("small files at the server", is_prepared);
+    let BenchSetup { lab: _lab, user: _user, server } = setup;
+    drop(server);
+    let done = child.wait_with_output().unwrap();
+    let results: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let missing: Vec<&str> =
+        results["missing"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let last = missing.iter().find(|why| why.starts_with("all else, from second "));
+    let last = last.unwrap_or_else(|| panic!("{missing:?}"));
+    assert!(last.contains("the server was not reached any more: ssh: connect to host"), "{last}");
+    assert!(!missing.iter().any(|why| why.starts_with("for lack of time")), "{missing:?}");
 }
 
 #[test]

@@ -14,11 +14,20 @@ use crate::shell::SHORT;
 use crate::target::Target;
 use crate::task::{Data, Opens, Task};
 
+/// Why it is not known that a command has done its work.
+#[derive(Debug)]
+pub(crate) enum BadEnd {
+    /// Its last words.
+    Failed(String),
+    /// The connection was lost, or it did not end in time.
+    Unseen(String),
+}
+
 /// The command, on a connection of its own. The connection is closed when this is dropped, and the command
 /// finds the end of its input.
 pub(crate) struct Held {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Result<(), BadEnd>>>,
 }
 
 impl Held {
@@ -41,30 +50,40 @@ impl Held {
         let line = receive.recv_timeout(SHORT + Duration::from_secs(30)).map_err(|_| Fault::Late(late))??;
         Ok((held, line))
     }
+
+    /// Ends the command, as dropping it does.
+    ///
+    /// # Errors
+    /// It has failed, or its end was not seen.
+    pub(crate) fn end(mut self) -> Result<(), BadEnd> {
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<(), BadEnd> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or(Ok(()))
+    }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let _ = self.join();
     }
 }
 
-/// Runs the script until `ends`; sends its first line, or why there is none.
+/// Runs the script until `ends`; sends its first line, or why there is none. Returns why it did not end well.
 fn run(
     target: &Target,
     script: &str,
     input: Vec<u8>,
     ends: Arc<AtomicBool>,
     send: &Sender<Result<String, Fault>>,
-) {
+) -> Result<(), BadEnd> {
     let mut remote = match target.connect(&[]) {
         Ok(remote) => remote,
         Err(failure) => {
             let _ = send.send(Err(failure.fault));
-            return;
+            return Ok(());
         }
     };
     let told = send.clone();
@@ -87,8 +106,13 @@ fn run(
     });
     let said = lh_client::sanitise(shown.err_text().trim());
     let last = said.lines().next_back().unwrap_or_default().to_owned();
-    let words = Some(last).filter(|last| !last.is_empty()).or(shown.failure);
+    let words = Some(last).filter(|last| !last.is_empty()).or_else(|| shown.failure.clone());
     let words = words.unwrap_or_else(|| "a command at the server ended without a message".to_owned());
-    let _ = send.send(Err(Fault::Server(words)));
+    let _ = send.send(Err(Fault::Server(words.clone())));
     remote.client.close();
+    match (shown.failure, shown.status) {
+        (Some(why), _) => Err(BadEnd::Unseen(why)),
+        (None, Some(status)) if status != 0 => Err(BadEnd::Failed(words)),
+        (None, _) => Ok(()),
+    }
 }

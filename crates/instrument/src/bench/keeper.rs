@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use crate::command::quoted;
 use crate::fault::Fault;
-use crate::held::Held;
+use crate::held::{BadEnd, Held};
 use crate::sftp::{OnStop, Outcome, Sftp, Step};
 use crate::target::Target;
 use crate::task::random;
@@ -31,7 +31,7 @@ pub(super) struct WorkDirectory {
 /// What removes the directory.
 enum Remover {
     /// A command at the server, which ends when this is dropped.
-    Command { _held: Held },
+    Command(Held),
     /// This process, over a new connection.
     Sftp(Box<Target>),
 }
@@ -58,7 +58,7 @@ impl WorkDirectory {
              echo ready; cat >/dev/null; rm -rf {quoted}"
         );
         let (command, _) = Held::start(target, script, Vec::new(), "the directory was not made in time")?;
-        Ok(Self { path, remover: Remover::Command { _held: command } })
+        Ok(Self { path, remover: Remover::Command(command) })
     }
 
     /// A directory below `parent` that [`make_over_sftp`](Self::make_over_sftp) makes. It exists before the
@@ -94,7 +94,7 @@ impl WorkDirectory {
     /// Returns the text that a user reads while the directory is removed.
     pub(super) fn removal_notice(&self) -> String {
         match self.remover {
-            Remover::Command { .. } => "cleaning up".to_owned(),
+            Remover::Command(_) => "cleaning up".to_owned(),
             Remover::Sftp(_) => format!("removing {} at the server; a second ^C leaves it there", self.path),
         }
     }
@@ -102,10 +102,22 @@ impl WorkDirectory {
     /// Removes the directory. `stop` says that the user wants an end: then the server has less time.
     ///
     /// # Errors
-    /// The directory, or a part of it, stays at the server: its path, and why.
+    /// The directory, or a part of it, stays at the server, or may stay there: its path, and why.
     pub(super) fn remove(self, stop: &dyn Fn() -> bool) -> Result<(), Fault> {
-        // A command begins to remove the directory when it is dropped, and its connection ends after that.
-        let Remover::Sftp(target) = &self.remover else { return Ok(()) };
+        let target = match self.remover {
+            Remover::Command(held) => {
+                let (what, why) = match held.end() {
+                    Ok(()) => return Ok(()),
+                    Err(BadEnd::Failed(why)) => ("stays at the server", why),
+                    // The command finds the end of its input when the server notices that.
+                    Err(BadEnd::Unseen(why)) => {
+                        ("stays at the server until it notices that the connection was lost", why)
+                    }
+                };
+                return Err(Fault::Server(why).during(format!("{} {what}", self.path)));
+            }
+            Remover::Sftp(target) => target,
+        };
         let remove = || {
             let mut remote = target.connect(&[])?;
             let removed = Sftp::start(&mut remote, stop, OnStop::Hurry)

@@ -242,11 +242,11 @@ fn measure(
     let mut schedule = Schedule::new(limit, cells.iter().map(|cell| guess(cell, slice, login)));
     // The first round of a long run warms up.
     schedule.reserve(main, LEAST_ROUNDS + u32::from(!plan.quick));
-    rounds(&mut run, &cells, &bench, &mut schedule, begun, stop, tell);
+    let has_lost_server = rounds(&mut run, &cells, &bench, &mut schedule, begun, stop, tell);
     let mut left_out: Vec<String> =
         schedule.left_out().into_iter().filter_map(|index| cells.get(index)).map(Cell::what).collect();
     left_out.dedup();
-    if !left_out.is_empty() && !stop() {
+    if !left_out.is_empty() && !stop() && !has_lost_server {
         run.missing.push(format!("for lack of time: {}", left_out.join("; ")));
     }
     for (_, mut remote) in run.remotes.drain() {
@@ -268,7 +268,11 @@ fn measure(
     })
 }
 
-/// Measures cell after cell as the schedule has them.
+/// Cells in a row that fail, after which a login tells whether the server is still there.
+const FAILURES: usize = 3;
+
+/// Measures cell after cell as the schedule has them. Returns whether it ended early because the server was
+/// not reached any more.
 fn rounds(
     run: &mut Run<'_>,
     cells: &[Cell],
@@ -277,7 +281,9 @@ fn rounds(
     begun: Instant,
     stop: &dyn Fn() -> bool,
     tell: &mut dyn FnMut(&str),
-) {
+) -> bool {
+    let mut failures = 0;
+    let mut has_lost_server = false;
     while let Some(index) = schedule.next(begun.elapsed()) {
         let Some(cell) = cells.get(index).filter(|_| !stop()) else { break };
         // The first round of a long run warms up.
@@ -292,12 +298,29 @@ fn rounds(
         }
         // A disk is measured once: it takes seconds and wears out.
         let again = done.is_ok() && !matches!(cell, Cell::Disks);
+        // A cipher alone needs no server.
+        if !matches!(cell, Cell::Seal(_)) {
+            failures = if done.is_ok() { 0 } else { failures + 1 };
+        }
         if let Err(why) = done {
             run.miss(&why.to_string());
         }
         schedule.on_measured(index, before.elapsed(), again);
+        if failures > 0 && failures % FAILURES == 0 && !matches!(cell, Cell::Seal(_)) {
+            let why = run.target.connect(&[]).map(|mut remote| remote.client.close()).err();
+            if let Some(why) = why.filter(|why| why.is_path && !stop()) {
+                let seconds = begun.elapsed().as_secs();
+                run.miss(&format!(
+                    "all else, from second {seconds} on: the server was not reached any more: {}",
+                    why.fault
+                ));
+                has_lost_server = true;
+                break;
+            }
+        }
     }
     run.rows.use_warm_up();
+    has_lost_server
 }
 
 /// Estimates the duration of a cell, on a path whose logins take `login`.
