@@ -592,6 +592,13 @@ fn compare_fails_only_for_clear_losses() {
     // Without a limit nothing fails.
     let free = lab.run(&our("longhaul"), &["compare", "old", "noise"]);
     assert!(free.code == 0 && free.text().contains("too noisy to tell"), "{}", free.text());
+    let mut more: Value = serde_json::from_str(&lab.read("old")).unwrap();
+    let mut gone = more["rows"][0].clone();
+    gone["row"] = json!("aes256-gcm");
+    more["rows"].as_array_mut().unwrap().push(gone);
+    lab.write("more", &more.to_string());
+    let less = lab.run(&our("longhaul"), &["compare", "more", "old"]);
+    assert!(less.text().ends_with("1 of the old run not in the new one\n"), "{}", less.text());
     assert_eq!(compare("other").code, 2);
     assert_eq!(lab.run(&our("longhaul"), &["compare", "old"]).code, 2);
 }

@@ -157,13 +157,14 @@ fn compared(parsed: &Parsed, operands: &[OsString]) -> Result<u8, Fault> {
         ));
         return Ok(USAGE);
     }
-    let Comparison { text, compared: figures, worse, undecided } = compared;
+    let Comparison { text, compared: figures, worse, gone, undecided } = compared;
     let noise = if undecided > 0 {
         format!(", {undecided} too noisy or too near the limit to tell")
     } else {
         String::new()
     };
-    print(&format!("{text}{figures} figures compared, {worse} worse than allowed{noise}\n"))?;
+    let gone = if gone > 0 { format!(", {gone} of the old run not in the new one") } else { String::new() };
+    print(&format!("{text}{figures} figures compared, {worse} worse than allowed{noise}{gone}\n"))?;
     Ok(match (worse, undecided) {
         (1.., _) => WORSE,
         (0, 1..) => UNDECIDED,

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::ratio::{Ratio, Verdict};
 use super::results::Results;
+use super::row::Row;
 
 /// The comparison of two runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub struct Comparison {
     pub compared: usize,
     /// Figures that are below the limit, with the whole rank interval of their ratio.
     pub worse: usize,
+    /// Figures that only the old run has.
+    pub gone: usize,
     /// Figures that may be below the limit or above it: their rounds scatter too much, or are too few.
     pub undecided: usize,
 }
@@ -21,7 +24,9 @@ pub struct Comparison {
 /// Compares each figure that both runs have. `fail_below` is the part of the old value that the new one must
 /// reach; for times, the old one must be this part of the new one. 0 is no limit.
 pub fn compare(old: &Results, new: &Results, fail_below: f64) -> Comparison {
-    let mut result = Comparison { text: String::new(), compared: 0, worse: 0, undecided: 0 };
+    let mut result = Comparison { text: String::new(), compared: 0, worse: 0, gone: 0, undecided: 0 };
+    let is_gone = |row: &&Row| new.rows.find(&row.table, &row.name, &row.column).is_none();
+    result.gone = old.rows.0.iter().filter(is_gone).count();
     for row in &new.rows.0 {
         let Some(before) = old.rows.find(&row.table, &row.name, &row.column) else { continue };
         if before.unit != row.unit {
@@ -101,7 +106,9 @@ mod tests {
         // Noise above the limit is no loss.
         assert_eq!(of(&old, &[95.0, 120.0, 180.0], Unit::BytesPerSecond), (0, 0));
         let others = compare(&results(&[], Unit::Seconds), &results(&old, Unit::Seconds), 0.9);
-        assert_eq!(others.compared, 0);
+        assert_eq!((others.compared, others.gone), (0, 0));
+        let less = compare(&results(&old, Unit::Seconds), &results(&[], Unit::Seconds), 0.9);
+        assert_eq!((less.compared, less.gone), (0, 1));
     }
 
     #[test]
