@@ -620,6 +620,10 @@ fn report_shows_runs_of_bench_side_by_side() {
     lab.run(&our("longhaul"), &["report", "-o", "noisy.html", "a.json", "noisy.json"]).ok("report");
     let noisy = lab.read("noisy.html");
     assert!(noisy.contains(">too noisy to tell<") && !noisy.contains("times worse"), "{noisy}");
+    // Names without a place to break them: those of hosts, peers and keys are the user's.
+    let long = "x".repeat(190);
+    lab.write("long.json", &results(&long, &[100e6, 101e6, 102e6]).replace("aes128-gcm", &long));
+    lab.run(&our("longhaul"), &["report", "-o", "long.html", "a.json", "long.json"]).ok("report");
     let shown = |page: &str| -> Vec<String> {
         page.split("data-value=\"")
             .skip(1)
@@ -637,6 +641,7 @@ fn report_shows_runs_of_bench_side_by_side() {
             assert_eq!((seen.too_wide.as_str(), seen.faint.as_str()), ("", ""), "{width}");
             assert!(seen.console.is_empty(), "{width}: {:?}", seen.console);
             assert_eq!(shown(&seen.dom), shown(&page), "{width}");
+            assert_eq!(lab.shown(&chromium, "long.html", width).too_wide, "", "{width}");
             for (role, count) in [("columnheader", 3), ("rowheader", 1), ("cell", 2)] {
                 assert_eq!(seen.dom.matches(&format!("role=\"{role}\"")).count(), count, "{role}");
             }

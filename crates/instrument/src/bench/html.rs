@@ -16,6 +16,7 @@ const STYLE: &str = "\
 body{margin:0 auto;max-width:80rem;padding:1rem}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%}\
 th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #8885}\
+h1,h2,h3,p,li,caption{overflow-wrap:anywhere}tbody th{min-width:9em;overflow-wrap:anywhere}\
 th:first-child{text-align:left}caption{text-align:left;font-weight:600;padding:1rem 0 .25rem}\
 .many{font-size:.8rem}.many .bar{width:calc(4rem*var(--part))}.many caption{font-size:1rem}.many th,.many td{padding:.25rem .3rem}.ratio{display:block}.noise{font-style:italic}h3{font-size:1rem;margin:1rem 0 .25rem}h2{border-top:1px solid #8885;padding-top:1rem;margin-top:2rem}.bar{display:block;height:.3rem;width:calc(6rem*var(--part));min-width:1px;background:#3b7dd8;border-radius:.15rem;margin-left:auto}\
 .scroll{position:relative}\
