@@ -17,6 +17,8 @@ const RESTS: f64 = 20_000.0;
 const BEHIND: u64 = 64 * 1024;
 /// Samples without news from which the program is said to have ended or to hang, seconds.
 const SILENT: f64 = 12.0;
+/// Time without a byte from which a connection stands still, seconds.
+const STILL: f64 = 3.0;
 /// Columns of a bar chart.
 const BARS: usize = 30;
 
@@ -52,6 +54,26 @@ fn recent(connection: &Connection) -> Connection {
     Connection { local: cut(&connection.local), remote: cut(&connection.remote), files: Vec::new() }
 }
 
+/// Time since the counters of both directions last grew, seconds.
+fn still_for(run: &Run) -> Option<f64> {
+    let last = run.points.last()?;
+    let counts = |point: &Point| (received(point), sent(point));
+    let since = run.points.iter().rev().take_while(|point| counts(point) == counts(last)).last()?;
+    Some(last.seconds - since.seconds)
+}
+
+/// Says for how long nothing has moved, where that is a while, and whether the other end owes an answer.
+fn stands_still(run: &Run) -> Option<String> {
+    let still = still_for(run).filter(|seconds| *seconds >= STILL)?;
+    let last = &run.points.last()?.sample;
+    Some(match last.tcp("unacked").filter(|segments| *segments > 0) {
+        Some(_) => format!(
+            "no answer for {still:.0} s: the path carries nothing, or the other end is gone (sent and not acknowledged)"
+        ),
+        None => format!("nothing has moved for {still:.0} s"),
+    })
+}
+
 /// Which end waits for which, or what limits the connection now.
 fn waits(watched: &Watched) -> String {
     if let Some(age) = watched.age.filter(|age| *age > SILENT) {
@@ -66,6 +88,10 @@ fn waits(watched: &Watched) -> String {
             "the other end waits for the program here, which has not read {} yet",
             size(unread as f64)
         );
+    }
+    // What was before that says nothing about now.
+    if let Some(still) = main_run(watched).and_then(|(run, _)| stands_still(run)) {
+        return still;
     }
     if sum.average < RESTS {
         return "nothing moves".to_owned();
@@ -165,11 +191,12 @@ pub(super) fn block(watched: &Watched, columns: usize) -> Vec<String> {
     let mut add = |name: &str, text: Option<String>| {
         lines.extend(text.into_iter().flat_map(|text| wrapped(name, &text, columns)));
     };
+    // First, since a low terminal cuts the end.
+    add("now", Some(waits(watched)));
     add("TCP here", watched.connection.local.as_ref().and_then(tcp));
     add("TCP there", watched.connection.remote.as_ref().and_then(tcp));
     add("queues", queues(watched));
     add("processor", processors(watched));
-    add("now", Some(waits(watched)));
     lines.push(String::new());
     lines
 }
@@ -278,5 +305,26 @@ mod tests {
         }
         assert_eq!(waits(&watched), "nothing moves");
         assert!(!block(&watched, 80).is_empty());
+    }
+
+    #[test]
+    fn connection_that_stands_still_is_not_judged_by_what_was_before() {
+        // Four seconds without a byte behind ten of an upload.
+        let mut watched = upload(0);
+        let run = watched.connection.local.as_mut().unwrap();
+        run.points.truncate(11);
+        let last = run.points[10].clone();
+        run.points.extend((11..=14).map(|second| Point { seconds: f64::from(second), ..last.clone() }));
+        assert_eq!(waits(&watched), "nothing has moved for 4 s");
+        let run = watched.connection.local.as_mut().unwrap();
+        run.points[14].sample.tcp.push(("unacked", 5));
+        assert!(waits(&watched).starts_with("no answer for 4 s: the path carries nothing"));
+        // Two seconds are the pause of a program.
+        watched.connection.local.as_mut().unwrap().points.truncate(13);
+        assert!(waits(&watched).starts_with("The SSH window of the server"));
+        // A low terminal shows it.
+        let lines = block(&upload(0), 40);
+        let at = lines.iter().position(|line| line.starts_with("  now")).unwrap();
+        assert_eq!(at, 3, "{lines:?}");
     }
 }
