@@ -162,6 +162,56 @@ fn report_fits_phones_and_screens() {
     assert_eq!(shown.console.len(), 1, "{:?}", shown.console);
 }
 
+#[test]
+fn report_fits_with_long_names_and_large_values() {
+    let Some([chromium]) = peers("report_fits_with_long_names_and_large_values", ["chromium-headless-shell"])
+    else {
+        return;
+    };
+    let lab = Lab::new();
+    // A name without a place to break it, and a character that turns the direction of what follows.
+    let long = format!("{}.example\u{202e}", "x".repeat(190));
+    let mut lines = String::new();
+    for (run, host, samples) in [("1", long.as_str(), 3), ("2", "short", 1)] {
+        let about = serde_json::json!({
+            "longhaul_metrics": 1, "run": run, "side": "local", "start": "2026-01-01T00:00:00Z", "host": host, "peer": "p",
+            "cipher": "c",
+        });
+        lines += &format!("{about}\n");
+        for at in 0..samples {
+            let ssh = serde_json::json!({ "bytes_in": at * 900_000_000_000_000_u64, "bytes_out": 100 });
+            // The round trip of a path that was interrupted: 4000 s, in microseconds.
+            let tcp = serde_json::json!({ "segs_out": at, "rtt": 4_000_000_000_u64, "total_retrans": 0 });
+            lines +=
+                &format!("{}\n", serde_json::json!({ "run": run, "seconds": at, "ssh": ssh, "tcp": tcp }));
+        }
+    }
+    lab.write("up.local", &lines);
+    report(&lab, &["-o", "page.html", "up.local"]).ok("report");
+    for width in [360, 800, 1400] {
+        let shown = lab.shown(&chromium, "page.html", width);
+        assert_eq!((shown.too_wide.as_str(), shown.faint.as_str()), ("", ""), "{width}");
+        // As short as the space beside an axis, for the lines and in the tables.
+        let sections = ["throughput", "rtt"].map(|id| {
+            let begin = format!("id=\"{id}\">");
+            texts(&shown.dom, &begin, "</section>").first().map_or("", |section| section).to_owned()
+        });
+        assert!(
+            sections[0].contains(">900 TB/s</b>") && sections[0].contains(">900.0 TB/s</td>"),
+            "{}",
+            sections[0]
+        );
+        assert!(
+            sections[1].contains(">4000 s</b>") && sections[1].contains(">4000.0 s</td>"),
+            "{}",
+            sections[1]
+        );
+        let cells = texts(texts(&shown.dom, "class=\"cards\"", "</table>")[0], "<td ", "</td>");
+        assert!(!cells.iter().any(|cell| cell.contains(">-0")), "{cells:?}");
+        assert!(!shown.dom.contains('\u{202e}'), "{width}");
+    }
+}
+
 /// A file of metrics of one end: a sample in each second, where `None` is a time without connection.
 fn metrics(side: &str, segments: &[Option<u64>]) -> String {
     let about = serde_json::json!({

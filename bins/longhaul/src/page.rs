@@ -89,7 +89,9 @@ pub(crate) fn page(connections: &[Connection]) -> String {
 /// Title of a connection on the page: its host, numbered where there are several connections.
 fn title(connections: &[Connection], index: usize) -> String {
     let host = connections.get(index).and_then(Connection::about).map_or("", |about| about.host.as_str());
-    if connections.len() > 1 { format!("{}: {host}", index + 1) } else { host.to_owned() }
+    // Characters that turn the direction of text would turn what follows the name, too.
+    let host = lh_client::sanitise(host);
+    if connections.len() > 1 { format!("{}: {host}", index + 1) } else { host }
 }
 
 /// One end of a connection, and what all plots of it have in common.
@@ -128,7 +130,7 @@ fn row(index: usize, connection: &Connection, title: &str, sum: &Summary, out: &
         index % COLOURS,
         escape(title),
         escape(&about.start),
-        escape(&about.cipher)
+        escape(&lh_client::sanitise(&about.cipher))
     );
     for (heading, cell) in HEADINGS.iter().zip(cells(sum)) {
         let _ = write!(out, "<td role=\"cell\" data-label=\"{heading}\">{}</td>", escape(&cell));
@@ -247,7 +249,7 @@ mod tests {
 
     #[test]
     fn names_from_files_are_escaped() {
-        let host = "</script><script>alert(1)</script>";
+        let host = "</script><script>alert(1)</script>\u{202e}";
         let about = RunHeader { host: host.to_owned(), cipher: "<b>".to_owned(), ..RunHeader::default() };
         let point = |seconds| Point {
             seconds,
@@ -261,7 +263,7 @@ mod tests {
         let connection = Connection { local: None, remote: Some(run), files: vec!["f".to_owned()] };
         // The SVG namespace is an identifier, not a reference.
         let page = page(&[connection]).replace("http://www.w3.org/2000/svg", "");
-        assert!(!page.contains(host) && !page.contains("<b>\""));
+        assert!(!page.contains("<script>alert") && !page.contains("<b>\"") && !page.contains('\u{202e}'));
         assert_eq!(page.matches("</script>").count(), 2);
         for outside in ["http://", "https://", "src=", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");

@@ -10,9 +10,9 @@
     return value.toFixed(digits) + " " + units[at];
   };
   const show = {
-    rate: (v) => scaled(v, 1000, ["B/s", "kB/s", "MB/s", "GB/s"]),
-    bytes: (v) => scaled(v, 1000, ["B", "kB", "MB", "GB"]),
-    ms: (v) => v === 0 ? "0 ms" : v > 0 && v < 0.1 ? (v * 1000).toFixed(0) + " µs" : v.toFixed(v < 10 ? 2 : 1) + " ms",
+    rate: (v) => scaled(v, 1000, ["B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"]),
+    bytes: (v) => scaled(v, 1000, ["B", "kB", "MB", "GB", "TB", "PB"]),
+    ms: (v) => v === 0 ? "0 ms" : v > 0 && v < 0.1 ? (v * 1000).toFixed(0) + " µs" : v >= 1e4 ? (v / 1000).toFixed(v < 1e5 ? 1 : 0) + " s" : v.toFixed(v < 10 ? 2 : 1) + " ms",
     count: (v) => String(Math.round(v)),
     percent: (v) => v.toFixed(0) + " %",
   };
@@ -80,7 +80,10 @@
       node("text", { x: LEFT - 6, y: y(mark) + 4, "text-anchor": "end" }, svg).textContent = tick(mark);
     }
     for (const mark of marks(last, 0)) {
-      node("text", { x: x(mark), y: HEIGHT - 8, "text-anchor": "middle" }, svg).textContent = +mark.toFixed(3) + " s";
+      // The last one ends where the plot does.
+      const isLast = x(mark) > WIDTH - RIGHT - 16;
+      const at = { x: isLast ? WIDTH : x(mark), y: HEIGHT - 8, "text-anchor": isLast ? "end" : "middle" };
+      node("text", at, svg).textContent = +mark.toFixed(3) + " s";
     }
     // The client's samples show how long an outage lasted.
     const shaded = plot.lines.filter((line) => !line.pale);

@@ -134,7 +134,12 @@ pub(crate) fn grown(run: &Run, value: impl Fn(&Point) -> Option<u64>) -> Option<
     let known: Vec<&Point> = run.points.iter().filter(|point| value(point).is_some()).collect();
     known.first()?;
     let pairs = known.windows(2);
-    Some(pairs.filter_map(|pair| difference(pair.first()?, pair.last()?, &value)).sum())
+    // The sum of no numbers is -0.0.
+    Some(
+        pairs
+            .filter_map(|pair| difference(pair.first()?, pair.last()?, &value))
+            .fold(0.0, |all, one| all + one),
+    )
 }
 
 /// Increase of a counter per second.

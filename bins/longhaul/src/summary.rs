@@ -91,7 +91,11 @@ pub(crate) fn summary(connection: &Connection) -> Summary {
         average,
         peak,
         least_rtt: ends.into_iter().flatten().filter_map(least_rtt).reduce(f64::min),
-        retransmitted: ends.into_iter().flatten().filter_map(|run| grown(run, retransmitted)).sum(),
+        retransmitted: ends
+            .into_iter()
+            .flatten()
+            .filter_map(|run| grown(run, retransmitted))
+            .fold(0.0, |all, one| all + one),
         rekeys: rekeys.unwrap_or(0),
         cpu,
         congestion_control,

@@ -6,7 +6,8 @@ use std::time::Duration;
 pub(crate) fn size(bytes: f64) -> String {
     let mut value = bytes;
     for unit in ["B", "kB", "MB", "GB", "TB"] {
-        if value < 1000.0 {
+        // What is rounded to 1000.0 has the next unit.
+        if value < 999.95 {
             return if unit == "B" { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") };
         }
         value /= 1000.0;
@@ -20,6 +21,7 @@ pub(crate) fn in_unit(unit: &str, value: f64) -> String {
         "rate" => format!("{}/s", size(value)),
         "bytes" => size(value),
         "ms" if value > 0.0 && value < 0.1 => format!("{:.0} µs", value * 1000.0),
+        "ms" if value >= 10_000.0 => format!("{:.1} s", value / 1000.0),
         "ms" => format!("{value:.2} ms"),
         "percent" => format!("{value:.0} %"),
         _ => format!("{value:.0}"),
@@ -49,7 +51,7 @@ mod tests {
     #[test]
     fn sizes_use_powers_of_1000() {
         assert_eq!(size(999.0), "999 B");
-        assert_eq!(size(12_345_678.0), "12.3 MB");
+        assert_eq!([12_345_678.0, 999_960.0].map(size), ["12.3 MB", "1.0 MB"]);
     }
 
     #[test]
@@ -61,6 +63,7 @@ mod tests {
     #[test]
     fn round_trips_within_a_machine_are_not_nothing() {
         assert_eq!([0.0, 0.004, 0.1].map(|ms| in_unit("ms", ms)), ["0.00 ms", "4 µs", "0.10 ms"]);
+        assert_eq!(in_unit("ms", 4e6), "4000.0 s");
     }
 
     #[test]

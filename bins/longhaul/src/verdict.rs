@@ -12,7 +12,7 @@ use lh_metrics::{Point, Run};
 use lh_wire::peer::Peer;
 
 use crate::series::{congestion_window, difference};
-use crate::units::size;
+use crate::units::{in_unit, size};
 
 /// Lower limit of samples of the sending end; fewer do not represent a whole run.
 const LEAST_SAMPLES: usize = 5;
@@ -282,8 +282,10 @@ fn loss(sender: &Span<'_>, average: f64, sending: &str) -> Option<String> {
         }
         None => "bbr there, if it is not in use".to_owned(),
     };
+    // Few of many segments are not none.
+    let digits = if part < 0.0001 { 4 } else { 2 };
     Some(format!(
-        "Loss on the path: the {sending} sent {:.2} % of {segments:.0} segments again, which holds its congestion control to \
+        "Loss on the path: the {sending} sent {:.digits$} % of {segments:.0} segments again, which holds its congestion control to \
          about this rate. What may help: {advice}; several connections (lhscp -j).",
         part * 100.0
     ))
@@ -310,10 +312,10 @@ fn path(sender: &Span<'_>, average: f64) -> Option<String> {
     let round_trip = sender.round_trip()?;
     (average >= 0.5 * window / round_trip).then(|| {
         format!(
-            "TCP's congestion window, that is, the path: {} in flight at a round trip of {:.1} ms, and neither buffers nor SSH \
+            "TCP's congestion window, that is, the path: {} in flight at a round trip of {}, and neither buffers nor SSH \
              windows stood in the way.",
             size(window),
-            round_trip * 1000.0
+            in_unit("ms", round_trip * 1000.0)
         )
     })
 }
