@@ -359,6 +359,30 @@ fn bench_names_a_command_that_stops_answering() {
     assert!(missing.contains("processor time of logins: a command for it did not end in time"), "{missing}");
 }
 
+#[test]
+fn bench_reads_its_commands_behind_what_a_shell_prints() {
+    let test = "bench_reads_its_commands_behind_what_a_shell_prints";
+    let Some([sshd]) = peers(test, ["sshd"]) else { return };
+    let lab = Lab::new();
+    std::fs::create_dir(lab.path("there")).unwrap();
+    let forced = lab.path("forced");
+    // The text arrives by itself.
+    script(&forced, "echo Welcome; sleep 0.3; eval \"$SSH_ORIGINAL_COMMAND\"");
+    let server = Inetd::openssh(&lab, &sshd, &format!("ForceCommand {}\n", forced.display()));
+    let mut command = Command::new(our("longhaul"));
+    command.args(["bench", "--json", "--quick", "--local-dir", &lab.arg(".")]);
+    command.args(["--remote-dir", &lab.arg("there")]);
+    command.args(["--tcp-port", &lh_interop::tunnel::free_port().to_string()]);
+    command.args(lab.client_options()).args(["-P", &server.port_arg(), "127.0.0.1"]).stdin(Stdio::null());
+    let done = command.output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let results: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let missing = results["missing"].to_string();
+    for wrong in ["the helper said", "it has no /proc that tells"] {
+        assert!(!missing.contains(wrong), "{wrong}: {missing}");
+    }
+}
+
 /// `longhaul bench` of a user with this lab, on this port.
 fn bench_of_user(lab: &Lab, user: &TestUser, port: &str, more: &[&str]) -> Command {
     std::fs::create_dir_all(lab.path("here")).unwrap();

@@ -31,11 +31,12 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Starts a script of `sh` with this input; returns the last line of its first output as well.
+    /// Starts a script of `sh` with this input, which prints a line that begins with `ready`; returns this
+    /// line as well.
     ///
     /// # Errors
-    /// The connection fails, the script ends first (the last line of its error output), or writes nothing in
-    /// time (`late`).
+    /// The connection fails, the script ends first (the last line of its error output), or does not print
+    /// that line in time (`late`).
     pub(crate) fn start(
         target: &Target,
         script: String,
@@ -71,7 +72,7 @@ impl Drop for Held {
     }
 }
 
-/// Runs the script until `ends`; sends its first line, or why there is none. Returns why it did not end well.
+/// Runs the script until `ends`; sends its line, or why there is none. Returns why it did not end well.
 fn run(
     target: &Target,
     script: &str,
@@ -95,10 +96,8 @@ fn run(
         ping: None,
         limit: SHORT,
         hold: Some(Box::new(move |out| {
-            if let Some(line) = out.strip_suffix(b"\n") {
-                let line =
-                    String::from_utf8_lossy(line.split(|byte| *byte == b'\n').next_back().unwrap_or(line));
-                let _ = told.send(Ok(lh_client::sanitise(&line)));
+            if let Some(line) = ready_line(out) {
+                let _ = told.send(Ok(line));
             }
             !ends.load(Ordering::Relaxed)
         })),
@@ -114,5 +113,29 @@ fn run(
         (Some(why), _) => Err(BadEnd::Unseen(why)),
         (None, Some(status)) if status != 0 => Err(BadEnd::Failed(words)),
         (None, _) => Ok(()),
+    }
+}
+
+/// The line of the script. Start-up files of the shell may print others before it, and what has arrived may
+/// end within a line.
+fn ready_line(out: &[u8]) -> Option<String> {
+    let complete = out.get(..out.iter().rposition(|byte| *byte == b'\n')?)?;
+    let text = String::from_utf8_lossy(complete);
+    let line = text.lines().find(|line| line.split_whitespace().next() == Some("ready"))?;
+    Some(lh_client::sanitise(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_of_the_script_is_told_from_those_of_the_shell() {
+        let told = |out: &str| ready_line(out.as_bytes());
+        assert_eq!(told("ready\n").as_deref(), Some("ready"));
+        assert_eq!(told("Welcome\nready 10.0.0.1 22 perl\n").as_deref(), Some("ready 10.0.0.1 22 perl"));
+        for other in ["", "Welcome\n", "readyness\n", "Welcome\nready 10.0.0.1 2", "ready"] {
+            assert_eq!(told(other), None, "{other}");
+        }
     }
 }

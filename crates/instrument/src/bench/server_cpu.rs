@@ -37,8 +37,10 @@ impl Acceptor {
     }
 }
 
+/// Reads the numbers behind what start-up files of the shell may have printed.
 fn ancestors(text: &str) -> Vec<u32> {
-    text.lines().map_while(|line| line.trim().parse().ok()).collect()
+    let numbers = text.lines().map(|line| line.trim().parse().ok());
+    numbers.skip_while(Option::is_none).map_while(|number| number).collect()
 }
 
 #[cfg(test)]
@@ -50,5 +52,6 @@ mod tests {
         let done = std::process::Command::new("/bin/sh").args(["-c", ANCESTORS]).output().unwrap();
         assert_eq!(ancestors(&String::from_utf8_lossy(&done.stdout)).first(), Some(&std::process::id()));
         assert_eq!(ancestors("7\n5\nodd\n1\n"), [7, 5]);
+        assert_eq!(ancestors("Welcome\n\n7\n5\n"), [7, 5]);
     }
 }
