@@ -1,6 +1,8 @@
 //! Stages of a connection's set-up, told apart by the client's log messages.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// A stage of the set-up; the time is spent waiting for what its name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,8 +120,16 @@ pub(crate) struct Trace {
     offers: usize,
     /// The key that was offered last, in the log's words, where the agent signs for it.
     agent_key: Option<String>,
-    /// When the last message came.
+    /// When the last message came, and the processor time of this thread until then.
     heard: Instant,
+    heard_cpu: Duration,
+    /// Processor time of this thread for keys: reading, checking and signing.
+    key_work: Duration,
+}
+
+/// Processor time of the calling thread, which makes the connection.
+fn thread_cpu() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 /// The beginning of messages about the agent, after it has answered.
@@ -142,6 +152,8 @@ impl Trace {
             offers: 0,
             agent_key: None,
             heard: now,
+            heard_cpu: thread_cpu(),
+            key_work: Duration::ZERO,
         }
     }
 
@@ -160,14 +172,24 @@ impl Trace {
         self.agent_key.as_deref()
     }
 
+    /// Processor time of this thread for keys so far: for those of files, a large RSA key takes seconds.
+    pub(crate) fn key_work(&self) -> Duration {
+        let is_about_keys = matches!(self.last(), Some(Stage::Credential | Stage::Approval));
+        let since = if is_about_keys { thread_cpu().saturating_sub(self.heard_cpu) } else { Duration::ZERO };
+        self.key_work + since
+    }
+
     /// Takes notice of a log message.
     pub(crate) fn note(&mut self, message: &str) {
+        self.key_work = self.key_work();
+        self.heard_cpu = thread_cpu();
         if message.contains(OFFER) || message.contains(ACCEPTED) {
             self.agent_key = message.ends_with(" agent").then(|| message.to_owned());
         }
         self.offers += usize::from(message.contains(OFFER));
         if message.contains(GREETED) {
             (self.before_greeting, self.offers) = (self.begun.len(), 0);
+            self.key_work = Duration::ZERO;
         }
         let now = Instant::now();
         if let Some((_, stage)) = MARKS.iter().find(|(begin, _)| message.contains(begin)) {
@@ -206,8 +228,6 @@ impl Trace {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -229,10 +249,14 @@ mod tests {
         trace.note("Offering public key: k ED25519 SHA256:x agent");
         trace.note("Server accepts key: k ED25519 SHA256:x agent");
         assert!(trace.agent_key().is_some_and(|line| line.contains("SHA256:x")));
+        assert!(trace.key_work() < Duration::from_secs(1));
+        trace.key_work = Duration::from_secs(2);
+        assert!(trace.key_work() >= Duration::from_secs(2));
         // It was the login at a jump host.
         trace.note("Remote protocol version 2.0");
         let stages = trace.stages(begun + Duration::from_secs(3), true);
         let names: Vec<_> = stages.iter().map(|(stage, _)| stage.name()).collect();
         assert_eq!((names, trace.offers()), (vec!["configuration", "proxy", "key_exchange"], 0));
+        assert_eq!(trace.key_work(), Duration::ZERO);
     }
 }

@@ -52,6 +52,8 @@ pub(crate) struct Remote {
     pub(crate) offers: usize,
     /// The key of this machine's agent that the login used: what the log says of it.
     pub(crate) agent_key: Option<String>,
+    /// Processor time of this machine for keys in its login, seconds.
+    pub(crate) key_work: f64,
     /// The server's answers to small messages that it does not know. Those to come belong to messages of an
     /// earlier task.
     pub(crate) answers: Answers,
@@ -218,6 +220,7 @@ impl Target {
             stages: Vec::new(),
             offers: 0,
             agent_key: None,
+            key_work: 0.0,
             answers: Answers::default(),
             renewal: None,
         })
@@ -241,6 +244,7 @@ impl Target {
         client.log_in(&mut ui).map_err(|error| of_client(error, &ui.trace))?;
         client.mark_packets(&options);
         let stages = ui.trace.stages(Instant::now(), !options.config.is_direct());
+        let key_work = ui.trace.key_work().as_secs_f64();
         let server = client.driver().link().peer_identification().unwrap_or_default();
         let renewal = server.contains(ONE_SESSION).then(|| {
             let owned = |(keyword, value): &(&str, &str)| ((*keyword).to_owned(), (*value).to_owned());
@@ -253,6 +257,7 @@ impl Target {
             stages,
             offers: ui.trace.offers(),
             agent_key: ui.trace.agent_key().map(str::to_owned),
+            key_work,
             answers: Answers::default(),
             renewal,
         })

@@ -365,6 +365,7 @@ fn serve(
         stages,
         offers: remote.offers,
         agent_key: remote.agent_key.clone(),
+        key_work: remote.key_work,
         server: lh_client::sanitise(link.peer_identification().unwrap_or_default()),
         cipher: names.map(|names| names.cipher_c2s.clone()).unwrap_or_default(),
         mac: names.map(|names| names.mac_c2s.clone()).filter(|mac| mac != IMPLICIT).unwrap_or_default(),

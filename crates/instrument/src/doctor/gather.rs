@@ -194,6 +194,8 @@ fn at_rest<I: Instruments>(
 fn add_login(logins: &mut Logins, login: Login) -> Option<String> {
     logins.timed.push(login.stages);
     logins.offers = logins.offers.max(login.offers);
+    let least = logins.key_work.map_or(login.key_work, |known| known.min(login.key_work));
+    logins.key_work = Some(least);
     login.agent_key
 }
 

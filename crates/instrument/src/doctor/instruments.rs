@@ -65,6 +65,8 @@ pub(super) struct Login {
     pub(super) offers: usize,
     /// The key of this machine's agent that it used: what the log says of it.
     pub(super) agent_key: Option<String>,
+    /// Processor time of this machine for keys, seconds.
+    pub(super) key_work: f64,
     /// The server's identification.
     pub(super) server: String,
     pub(super) cipher: String,

@@ -112,13 +112,28 @@ impl<'a> JudgedLogins<'a> {
                 ],
             });
         }
+        let reads_keys = matches!(stage, Stage::Credential | Stage::Approval);
+        if let Some(work) = self.logins.key_work.filter(|work| reads_keys && explains(work)) {
+            return Some(Known {
+                cause: "key_file",
+                title: format!(
+                    "This machine's processor needs {} for the user's key in each login (a large RSA key).",
+                    time(work)
+                ),
+                evidence: format!("its processor needed {} to read the key and to sign with it", time(work)),
+                change: vec![
+                    "a smaller key here (ssh-keygen -t ed25519), whose public key the server takes, too: ssh-keygen -lf FILE \
+                     shows the size of the one in use"
+                        .to_owned(),
+                ],
+            });
+        }
         let keys = self
             .logins
             .home
             .as_ref()
             .and_then(|home| home.keys_bytes)
             .filter(|bytes| *bytes >= MANY_KEYS_BYTES);
-        let reads_keys = matches!(stage, Stage::Credential | Stage::Approval);
         keys.filter(|_| reads_keys).map(|bytes| Known {
             cause: "authorized_keys",
             title: format!(

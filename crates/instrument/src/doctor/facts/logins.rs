@@ -37,6 +37,8 @@ pub(crate) struct Logins {
     /// Seconds that this machine's agent needs to sign, where a login waits long after a key of it was
     /// offered.
     pub(crate) agent_signing: Option<f64>,
+    /// Least processor time of this machine for keys in a login, seconds.
+    pub(crate) key_work: Option<f64>,
     /// Time of the server's reverse lookup of this machine's address, seconds.
     pub(crate) reverse_lookup: Option<f64>,
     /// Time of the server's lookup of the user and its groups, seconds.

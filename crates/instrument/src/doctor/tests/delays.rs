@@ -86,6 +86,24 @@ fn short_delay_of_each_command_is_named() {
 }
 
 #[test]
+fn large_key_of_a_file_is_no_fault_of_the_server() {
+    let late = [(Stage::Approval, 1.15)];
+    let mut facts = logins(&[&late, &late, &late]);
+    facts.logins.key_work = Some(1.0);
+    let (cause, title) = first(&facts);
+    assert!(cause == "key_file" && title.contains("needs 1.0 s for the user's key"), "{title}");
+    assert!(!is_named(&facts, "login_approval"));
+    // What a small key needs has no part in it.
+    facts.logins.key_work = Some(0.004);
+    assert_eq!(first(&facts).0, "login_approval");
+    // Nor has a key in a server that greets late.
+    let late = [(Stage::Greeting, 1.15)];
+    let mut facts = logins(&[&late, &late, &late]);
+    facts.logins.key_work = Some(1.0);
+    assert_eq!(first(&facts).0, "greeting");
+}
+
+#[test]
 fn agent_that_signs_late_is_no_fault_of_the_server() {
     let late = [(Stage::Approval, 1.55)];
     let mut facts = logins(&[&late, &late, &late]);
