@@ -105,6 +105,8 @@ const LEFT: f64 = 0.1;
 const REACHED: f64 = 0.8;
 /// Times that losses return to a policer of each connection, which the sender tries again and again.
 const RETURNED: usize = 2;
+/// Part of the segments after the start that are lost to a policer all the time.
+const UNCEASING: f64 = 0.1;
 
 /// Segments that an upload below the rate would have lost by chance, from which it tells that none was.
 const LEAST_BY_CHANCE: f64 = 6.0;
@@ -215,8 +217,9 @@ fn is_of_each_connection(judged: &JudgedDirection<'_>, part: f64) -> bool {
     let Some((sender, course)) = judged.flow.tcp.sender.as_ref().zip(judged.flow.tcp.drops.as_ref()) else {
         return false;
     };
-    // Losses of slow start do not return, and a slower upload has none of them.
-    if course.returned < RETURNED {
+    // Losses of slow start do not return, and a slower upload has none of them. Those that never cease do not
+    // return either.
+    if course.returned < RETURNED && (course.returned == 0 || course.later_part() < UNCEASING) {
         return false;
     }
     if judged.direction == Direction::Up {

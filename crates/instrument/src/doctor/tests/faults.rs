@@ -417,6 +417,10 @@ fn policer_of_each_connection_drops_nothing_below_its_rate() {
     *sender(&mut facts) = Sender { resent: 9.0, segments: 1658.0, ..sender(&mut facts).clone() };
     assert!(!is_named(&facts, "policer") && is_named(&facts, "loss"), "{:?}", diagnose(&facts));
     *sender(&mut facts) = Sender { resent: 300.0, segments: 2100.0, ..sender(&mut facts).clone() };
+    // What drops segments all the time does not return, and is no slow start.
+    let unceasing = Drops { first: 430.0, later_sent: 4700.0, later: 780.0, returned: 1, ..course.clone() };
+    up(&mut facts).tcp.drops = Some(unceasing);
+    assert_eq!(first(&facts).0, "policer");
     // One burst of slow start does not return, and neither a policer nor losses by chance follow from it.
     for (first_burst, later, returned) in [(300.0, 0.0, 0), (270.0, 30.0, 1)] {
         let start = Drops { first: first_burst, later, returned, ..course.clone() };
