@@ -16,6 +16,8 @@ use crate::quota::Quota;
 pub(crate) const WARM_UP: f64 = 0.3;
 /// Part of the samples in which the server's SSH window has to be closed for the command to set the rate.
 pub(crate) const USED_UP: f64 = 0.5;
+/// Samples behind the warm-up that suffice for a verdict.
+pub(super) const SAMPLES: usize = 10;
 /// Key exchanges in a flow from which it is compared with one without.
 pub(crate) const MANY_REKEYS: u64 = 3;
 
@@ -146,7 +148,7 @@ impl Flow {
 
     /// Returns whether the samples suffice for a verdict.
     pub(crate) fn is_significant(&self) -> bool {
-        self.samples >= 10 && self.rate > 0.0
+        self.samples >= SAMPLES && self.rate > 0.0
     }
 
     /// Segments that were sent again.

@@ -11,7 +11,9 @@ use super::devices::Devices;
 use super::direction::Direction;
 use super::pauses::{self, Pauses};
 use super::received_marks::ReceivedMarks;
-use super::result::{Application, EndUsage, Flow, Packets, Rekeys, SshWindows, Tcp, USED_UP, WARM_UP};
+use super::result::{
+    Application, EndUsage, Flow, Packets, Rekeys, SAMPLES, SshWindows, Tcp, USED_UP, WARM_UP,
+};
 use super::sender::{
     last_look_of_ss, looks_of_ss, mark_of_ss, part_of_looks, sender, sender_of_ss, starved, starved_of_ss,
 };
@@ -65,8 +67,8 @@ pub(super) fn summarise(direction: Direction, shown: &Shown) -> Flow {
             flow.client.cpu = Some(after.saturating_sub(before) as f64 / 1e6 / time);
         }
     }
-    // Where packets take long to open, samples are rare.
-    if within.len() < 2 && shown.failure.is_none() {
+    // Where packets take long to open, samples are rare, and several come at one time.
+    if flow.rate <= 0.0 && within.len() < SAMPLES && shown.failure.is_none() {
         let bytes = match direction {
             Direction::Up => shown.moved.sent,
             Direction::Down => shown.moved.received,

@@ -102,6 +102,11 @@ fn flow_with_rare_samples_has_a_rate_all_the_same() {
     };
     let flow = summarise(Direction::Down, &rare());
     assert!(close(flow.rate, 400_000.0) && !flow.is_significant(), "{flow:?}");
+    // Those behind the warm-up are of one moment.
+    let mut shown = rare();
+    shown.local =
+        vec![Point { seconds: 3.4, ..samples()[7].clone() }, Point { seconds: 3.45, ..samples()[7].clone() }];
+    assert!(close(summarise(Direction::Down, &shown).rate, 400_000.0));
     // One that broke off has none.
     let failure = Some("the connection was closed".to_owned());
     assert_eq!(summarise(Direction::Down, &Shown { failure, ..rare() }).rate, 0.0);
