@@ -20,12 +20,15 @@ const EXT_INFO_SERVER: &str = "ext-info-s";
 /// Shown in place of a MAC's name, as in OpenSSH.
 const IMPLICIT: &str = "<implicit>";
 
-/// Encodes our KEXINIT. Only the first one of a connection contains markers: they have no meaning later.
+/// Encodes our KEXINIT. Later ones of a connection contain the marker of strict key exchange, as OpenSSH's
+/// do, though it has no meaning there: sshlib (ConnectBot) takes its absence for the end of strict key
+/// exchange.
 /// `unencrypted`: as for [`agree`].
 pub(crate) fn offer(config: &Config, cookie: [u8; 16], first: bool, unencrypted: Unencrypted) -> Vec<u8> {
     let ours = &config.algorithms;
     let markers: &[&str] = match (first, config.role) {
-        (false, _) => &[],
+        (false, Role::Client) => &[STRICT_CLIENT],
+        (false, Role::Server) => &[STRICT_SERVER],
         (true, Role::Client) => &[EXT_INFO_CLIENT, STRICT_CLIENT],
         (true, Role::Server) => &[EXT_INFO_SERVER, STRICT_SERVER],
     };
@@ -326,7 +329,7 @@ mod tests {
         let offer = KexInit::decode(&offer).unwrap();
         assert_eq!(offer.cipher_c2s.as_str(), "aes128-ctr");
         assert_eq!(offer.mac_c2s.as_str(), "hmac-sha1");
-        assert_eq!(offer.kex.as_str(), "curve25519-sha256");
+        assert_eq!(offer.kex.as_str(), "curve25519-sha256,kex-strict-c-v00@openssh.com");
         assert_eq!(offer.compression_c2s.as_str(), "none");
     }
 
@@ -366,6 +369,19 @@ mod tests {
         assert!(!rekey.names.strict && !rekey.peer_ext_info);
         let plain = offer(&client, [0; 16], false, Unencrypted::Refused);
         assert!(agree(&server, &plain, Strict::On, Unencrypted::Refused).unwrap().names.strict);
+    }
+
+    /// sshlib (ConnectBot) stops resetting its sequence numbers where a later KEXINIT lacks the marker, and
+    /// takes the packets behind NEWKEYS for falsified. OpenSSH's KEXINITs all have it.
+    #[test]
+    fn later_offers_keep_the_strict_marker_alone() {
+        for (config, marker, other) in
+            [(Config::client(), STRICT_CLIENT, EXT_INFO_CLIENT), (server(), STRICT_SERVER, EXT_INFO_SERVER)]
+        {
+            let later = offer(&config, [0; 16], false, Unencrypted::Refused);
+            let contains = |name: &str| later.windows(name.len()).any(|bytes| bytes == name.as_bytes());
+            assert!(contains(marker) && !contains(other));
+        }
     }
 
     #[test]
