@@ -58,6 +58,7 @@ pub(crate) const GROUPS: &[(&str, &[(&str, &str)])] = &[
             ("docs/lab/2026-11-25-measurements.md", "Lab: the copy engine, before and after"),
             ("docs/lab/2026-11-27-hostile-logins.md", "Lab: honest logins beside hostile connections"),
             ("docs/lab/2026-11-28-measurements.md", "Lab: notes on the tables of performance"),
+            ("docs/lab/2026-11-30-measurements.md", "Lab: round trips with stock servers"),
         ],
     ),
 ];
