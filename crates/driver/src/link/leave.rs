@@ -67,20 +67,30 @@ impl Link {
         let deadline = Instant::now() + bound;
         loop {
             let now = Instant::now();
-            if self.lost || !leaving.is_written && self.flush(now).is_err() || self.write_failed.is_some() {
+            if self.lost {
                 return Leave::Broken;
+            }
+            if !leaving.is_written {
+                // Checked before the write: a fast peer may close the connection right after it, and then
+                // the end of the stream is its answer.
+                if !matches!(self.stream.discard(), Ok(false)) {
+                    return Leave::Broken;
+                }
+                if self.flush(now).is_err() || self.write_failed.is_some() {
+                    return Leave::Broken;
+                }
+                if self.transport.queued_bytes() == 0 {
+                    if leaving.is_quiet {
+                        return Leave::Arrived;
+                    }
+                    self.stream.end_writing();
+                    leaving.is_written = true;
+                }
             }
             match self.stream.discard() {
                 Ok(true) if leaving.is_written => return Leave::Arrived,
                 Ok(false) => {}
                 Ok(true) | Err(_) => return Leave::Broken,
-            }
-            if !leaving.is_written && self.transport.queued_bytes() == 0 {
-                if leaving.is_quiet {
-                    return Leave::Arrived;
-                }
-                self.stream.end_writing();
-                leaving.is_written = true;
             }
             let left = deadline.saturating_duration_since(now);
             if left.is_zero() || signals::are_pending(&LEAVE_ENDINGS) {
