@@ -200,3 +200,19 @@ fn a_silent_connection_is_reported_on_a_terminal() {
     terminal.expect("all of 42");
     ends(terminal, 0);
 }
+
+/// Once the line is there, no other connection is made to tell the server that the session ends.
+///
+/// Covers: ssh_config Resume
+#[test]
+fn a_user_does_not_wait_for_a_silent_host() {
+    let setup = OutageSetup::with_break(Break::Silence);
+    let command = format!("ls {}; sleep 600", setup.lab.arg("many"));
+    let options = ["-v", "-o", "ServerAliveInterval=3600", "-T"];
+    let host = format!("{}@127.0.0.1", me());
+    let mut terminal = setup.start("lhssh", &[&options[..], &[&host, &command]].concat());
+    terminal.expect(", ^C ends it");
+    terminal.send("\u{3}");
+    let text = terminal.expect("status 255\r\n");
+    assert!(!text.contains("connecting again to end the session"), "{text}");
+}

@@ -109,8 +109,9 @@ impl Resuming {
         let (is_away, received) = (cx.is_away(), cx.received_messages());
         let Some(agreed) = &self.agreed else { return };
         let user_waits = self.user_may_wait();
-        // A user at a terminal does not wait for a host that has been away for longer.
-        if user_waits && agreed.away.is_some() && !agreed.is_lost_at(Instant::now()) {
+        // A user at a terminal does not wait for a host that the terminal says is away. The kernel still
+        // delivers the message over a silent connection that works again.
+        if user_waits && agreed.notice().is_some_and(|told| told <= Instant::now()) {
             return;
         }
         let may_deliver = agreed.away.is_none() && !is_away && state != Leave::Broken;
