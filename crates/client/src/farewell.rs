@@ -121,13 +121,22 @@ impl Watch {
 
     /// Returns the link's next event. A signal that ends the process ends the session: the server is told,
     /// and this does not return.
-    pub(crate) fn next_event(&mut self, link: &mut Link) -> Result<Event, LinkError> {
+    ///
+    /// # Errors
+    /// The connection is over, or `deadline` has passed.
+    pub(crate) fn next_event(
+        &mut self,
+        link: &mut Link,
+        deadline: Option<Instant>,
+    ) -> Result<Event, LinkError> {
         loop {
             match link.next_event(Some(Instant::now() + BRIEF)) {
-                Err(LinkError::TimedOut) => {}
+                Err(LinkError::TimedOut) if deadline.is_none_or(|deadline| Instant::now() < deadline) => {}
                 result => return result,
             }
             let wait = if link.queued_bytes() > 0 { BLOCKED } else { IDLE };
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let wait = left.map_or(wait, |left| wait.min(left));
             if self.has_come(link.stream().read_fd(), Some(wait)) {
                 self.leave_if_it_is_the_end(link);
             }

@@ -1,6 +1,6 @@
 //! Key exchange on a connected stream, and the check of the host's key.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_auth::FirstFlight;
@@ -272,6 +272,9 @@ pub(crate) struct LinkPackets<'l> {
     pub(crate) early: std::collections::VecDeque<Bytes>,
     /// Watches for signals from the answer on with which the server has a session that it would keep.
     pub(crate) watch: Option<Watch>,
+    /// Longest wait for a message of the server, as in OpenSSH: `ServerAliveInterval` times
+    /// `ServerAliveCountMax`. `None` without the first: a login may wait for a person.
+    pub(crate) silence: Option<Duration>,
 }
 
 impl LinkPackets<'_> {
@@ -294,11 +297,16 @@ impl Packets for LinkPackets<'_> {
         // Only during the wait, in which queued requests are sent, too: at a prompt a signal takes effect,
         // and the server has no session.
         let mut watch = self.watch();
+        let deadline = self.silence.and_then(|silence| Instant::now().checked_add(silence));
         loop {
             let event = match &mut watch {
-                Some(watch) => watch.next_event(self.link),
-                None => self.link.next_event(None),
+                Some(watch) => watch.next_event(self.link, deadline),
+                None => self.link.next_event(deadline),
             };
+            if matches!(event, Err(LinkError::TimedOut)) {
+                let text = format!("Connection to {} timed out", self.peer.text());
+                return Err(ClientError::lost(LogLevel::Info, text));
+            }
             match event.map_err(|error| link_failed(&error, self.peer))? {
                 Event::Packet(payload) => {
                     self.watch = watch.filter(|_| payload.first() == Some(&UserauthSuccess::NUMBER));
@@ -369,6 +377,24 @@ mod tests {
     use super::*;
     use crate::known::testing::policy;
     use crate::testing::{FakeUi, key};
+
+    /// A server that says nothing: the path may be lost, and nothing that was sent shows it.
+    #[test]
+    fn a_silent_server_ends_the_login() {
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        let random = Box::new(lh_crypto::SystemRandom);
+        let transport = lh_transport::Transport::new(lh_transport::Config::client(), random, Instant::now());
+        let mut link = Link::new(transport, lh_driver::Stream::socket(ours.into()).expect("a stream"));
+        let (mut ui, peer) = (FakeUi::default(), PeerName { address: "::1".to_owned(), port: 22 });
+        for watch in [None, Watch::begin()] {
+            let silence = Some(Duration::from_millis(10));
+            let (link, early) = (&mut link, Default::default());
+            let mut packets =
+                LinkPackets { link, peer: &peer, host_bound: false, flight: None, early, watch, silence };
+            let error = packets.next(&mut Log::new(&mut ui, LogLevel::Info, false)).expect_err("no packet");
+            assert!(error.to_string().contains("Connection to ::1 port 22 timed out"), "{error}");
+        }
+    }
 
     fn secure_match(_: &str, _: &PublicKey, _: &mut Log<'_>) -> DnsVerdict {
         DnsVerdict::Match { secure: true }

@@ -64,6 +64,11 @@ impl Pending {
             flight: *flight,
             early: Default::default(),
             watch: None,
+            silence: config
+                .server_alive_interval
+                .duration()
+                .and_then(|interval| interval.checked_mul(*config.server_alive_count_max))
+                .filter(|silence| !silence.is_zero()),
         };
         let result = match &options.ticket {
             Some(ticket) => {
