@@ -225,6 +225,34 @@ fn a_link_that_is_down_is_noticed_without_keepalives() {
     lines_pass(&setup, &[&down]);
 }
 
+/// On the new network packets of more than 1,300 bytes vanish without a message, as in some tunnels: the key
+/// exchange over usual segments does not end there.
+///
+/// Covers: ssh_config Resume
+#[test]
+fn a_session_goes_on_where_long_packets_vanish() {
+    let test = "a_session_goes_on_where_long_packets_vanish";
+    let Some([iptables]) = peers(test, ["iptables"]) else { return };
+    let Some(setup) = NamespaceSetup::new(test) else { return };
+    // One segment a packet, so that the rule sees what a wire would carry.
+    setup.ip("link set near gso_max_segs 1");
+    setup.at_server(&setup.ip, "link set far gso_max_segs 1").unwrap();
+    let drop_long = |chain: &str, from: u16| {
+        let rule = format!("-w -A {chain} -p tcp -m length --length {from}:65535 -j DROP");
+        setup.at_server(&iptables, &rule)
+    };
+    if let Err(why) = drop_long("INPUT", 65535) {
+        return skip_unavailable(test, &format!("no rule for lengths: {why}"));
+    }
+    let change = || {
+        drop_long("INPUT", 1301).and_then(|()| drop_long("OUTPUT", 1301)).unwrap();
+        setup.ip(&format!("addr del {}/24 dev near", HERE[0]));
+        setup.ip(&format!("addr add {}/24 dev near", HERE[1]));
+    };
+    lines_pass(&setup, &[&change]);
+    setup.server.await_resumptions(1);
+}
+
 /// The address of the session falls silent, and the host's other one answers, of another family: attempts to
 /// resume do not spend their time with the first one. Without `HappyEyes`, which new sessions need for that.
 ///

@@ -56,6 +56,8 @@ pub struct Options {
     pub commands: Option<Commands>,
     /// Resumptions of the session, which connections with a ticket share by a clone of its options.
     pub resumptions: Resumptions,
+    /// Connects with TCP segments that every path takes. For this crate's own use.
+    pub short_segments: bool,
 }
 
 impl Options {
@@ -91,6 +93,7 @@ impl Options {
             rate_limit,
             commands: None,
             resumptions: Resumptions::default(),
+            short_segments: false,
         })
     }
 
@@ -118,6 +121,7 @@ impl Options {
         }
         options.purpose = Purpose::Forwards;
         options.commands = self.commands.clone();
+        options.short_segments = self.short_segments;
         if options.commands.is_some() {
             options.bound_attempt();
         }
@@ -254,6 +258,9 @@ mod tests {
         assert_eq!(bounds(&options), (false, false, None));
         options.commands = Some(Commands::detached());
         assert_eq!(bounds(&options), (true, true, Some(std::time::Duration::from_secs(CONNECT))));
+        assert!(!options.for_hop(&hop, &[]).expect("options").short_segments);
+        options.short_segments = true;
+        assert!(options.for_hop(&hop, &[]).expect("options").short_segments);
     }
 
     #[test]

@@ -17,6 +17,10 @@ use crate::options::{Options, SystemEnvironment};
 use crate::resolve::{family, resolve};
 use crate::ui::Progress;
 
+/// TCP segment that every path takes, bytes: IPv6's least MTU of 1280 (RFC 8200 section 5) without the
+/// headers of IPv6 and TCP.
+const SHORT_SEGMENT: u16 = 1220;
+
 /// A stream to the host, and the peer's address.
 pub(crate) struct Reached {
     pub(crate) stream: Stream,
@@ -101,6 +105,7 @@ fn dial_port(options: &Options, port: u16, log: &mut Log<'_>) -> Result<Reached,
             receive_buffer: config.tcp_rcv_buf.bytes(),
             congestion: config.tcp_congestion.value.clone(),
             pacing: config.tcp_pacing.bytes_per_second(),
+            segment: options.short_segments.then_some(SHORT_SEGMENT),
         },
     };
     let mut shortfall = Shortfall::default();

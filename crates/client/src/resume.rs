@@ -197,7 +197,12 @@ impl Resuming {
                     agreed.reconnect.on_failed(id, Failure::Path, now);
                 }
                 Action::Connect(id) => {
-                    match Attempt::start(id, &self.options, &agreed.host_key, self.connect, None) {
+                    let short_segments = agreed.reconnect.has_short_segments(id);
+                    if short_segments {
+                        self.logger.debug(|| "resume: trying shorter segments".to_owned());
+                    }
+                    let options = Options { short_segments, ..self.options.clone() };
+                    match Attempt::start(id, &options, &agreed.host_key, self.connect, None) {
                         Ok(attempt) => {
                             if attempt.is_indirect() {
                                 agreed.reconnect.on_progress(id, now);

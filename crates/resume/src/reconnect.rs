@@ -73,6 +73,16 @@ struct Attempt {
     timeout: Duration,
     /// The network has changed since the attempt started.
     outdated: bool,
+    /// See [`Reconnect::has_short_segments`].
+    short_segments: bool,
+}
+
+impl Attempt {
+    /// Returns true where the attempt had an answer and then none, which a path that drops long packets does
+    /// to a key exchange, without a message about it.
+    fn stopped_at_long_segments(&self) -> bool {
+        self.timeout == STUCK && !self.short_segments && !self.outdated
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -157,9 +167,16 @@ impl Reconnect {
     pub fn on_broken_beside(&mut self, id: AttemptId, now: Instant) {
         self.on_broken(now);
         self.started = Some(now);
-        self.under_way.push(Attempt { id, at: now, timeout: STUCK, outdated: false });
+        self.under_way.push(Attempt { id, at: now, timeout: STUCK, outdated: false, short_segments: false });
         self.attempts += 1;
         self.schedule(now);
+    }
+
+    /// Returns true for an attempt whose TCP segments are to be so short that every path takes them: the
+    /// attempt before it stopped after its first answer. Of several such attempts in a row every second one
+    /// is, because the path may be lost for another reason.
+    pub fn has_short_segments(&self, id: AttemptId) -> bool {
+        self.under_way.iter().any(|attempt| attempt.id == id && attempt.short_segments)
     }
 
     /// Records that the attempt has failed. Its connection is closed.
@@ -263,7 +280,8 @@ impl Reconnect {
         self.attempts += 1;
         self.started = Some(now);
         let timeout = self.first_timeout();
-        self.under_way.push(Attempt { id, at: now, timeout, outdated: false });
+        let short_segments = self.under_way.last().is_some_and(|before| before.stopped_at_long_segments());
+        self.under_way.push(Attempt { id, at: now, timeout, outdated: false, short_segments });
         Some(Action::Connect(id))
     }
 

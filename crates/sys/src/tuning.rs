@@ -18,6 +18,9 @@ pub struct Tuning {
     pub congestion: Option<String>,
     /// Maximum send rate, bytes per second (`TcpPacing`).
     pub pacing: Option<u64>,
+    /// Largest segment in both directions, bytes, of a connection that is not made yet (`TCP_MAXSEG`). Has no
+    /// effect on systems other than Linux.
+    pub segment: Option<u16>,
 }
 
 /// A setting that the kernel did not apply. `Display` is one line, without the host.
@@ -77,6 +80,11 @@ impl Tuning {
             && let Err(error) = set_congestion(&socket, name)
         {
             refused.push(Refused::Congestion(name.clone(), error));
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(bytes) = self.segment {
+            // On failure the segments are as long as ever. Multipath TCP refuses it.
+            let _ = set_tcp_option(&socket, libc::TCP_MAXSEG, bytes.into());
         }
         if let Some(rate) = self.pacing
             && let Err(error) = set_pacing(&socket, rate)
@@ -328,6 +336,7 @@ mod tests {
             receive_buffer: Some(64 << 10),
             congestion: Some("reno".to_owned()),
             pacing: Some(12_500_000),
+            segment: None,
         };
         assert!(tuning.apply(&socket).is_empty());
         assert_eq!(sockopt::socket_recv_buffer_size(&socket), Ok(128 << 10));
@@ -351,6 +360,24 @@ mod tests {
     }
 
     #[cfg(target_os = "linux")]
+    #[test]
+    fn segments_are_bounded_in_both_directions() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = crate::socket::stream(rustix::net::AddressFamily::INET).unwrap();
+        let tuning = Tuning { segment: Some(1220), ..Tuning::default() };
+        assert!(tuning.apply(&near).is_empty());
+        rustix::fs::fcntl_setfl(&near, rustix::fs::OFlags::empty()).unwrap();
+        rustix::net::connect(&near, &listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let segment = |info: Option<crate::tcp_info::TcpInfo>| info.unwrap().get("snd_mss").unwrap();
+        for (end, bytes) in [
+            ("near", segment(crate::tcp_info::TcpInfo::of(&near))),
+            ("far", segment(crate::tcp_info::TcpInfo::of(&far))),
+        ] {
+            assert!((500..=1220).contains(&bytes), "{end}: {bytes}");
+        }
+    }
+
     #[test]
     fn window_of_an_accepted_connection_fills_its_set_buffer() {
         let clamp = |socket: &std::net::TcpStream| {

@@ -196,6 +196,34 @@ fn two_silent_attempts_do_not_hold_up_a_third() {
     connect(&mut reconnect, start + ms(3200));
 }
 
+/// A path that drops long packets lets the server's first answer through, and not the key exchange.
+#[test]
+fn an_attempt_after_a_first_answer_has_short_segments() {
+    let start = Instant::now();
+    let mut reconnect = Reconnect::new(GRACE);
+    reconnect.on_broken(start);
+    let first = connect(&mut reconnect, start);
+    reconnect.on_progress(first, start + ms(100));
+    let second = connect(&mut reconnect, start + ms(1100));
+    reconnect.on_progress(second, start + ms(1200));
+    assert_eq!(reconnect.poll(start + ms(2200)), Some(Action::Abandon(first)));
+    reconnect.on_failed(first, Failure::Path, start + ms(2200));
+    // Short segments were no help, so the path is lost for another reason.
+    let third = connect(&mut reconnect, start + ms(3200));
+    assert_eq!([first, second, third].map(|id| reconnect.has_short_segments(id)), [false, true, false]);
+    // Nor are they where nothing has come at all, or on another network.
+    let mut reconnect = Reconnect::new(GRACE);
+    reconnect.on_broken(start);
+    let first = connect(&mut reconnect, start);
+    reconnect.on_failed(first, Failure::Path, start);
+    let second = connect(&mut reconnect, start + ms(1000));
+    assert!(!reconnect.has_short_segments(second));
+    reconnect.on_progress(second, start + ms(1100));
+    reconnect.on_network_changed(start + ms(1300));
+    let third = connect(&mut reconnect, start + ms(1300));
+    assert!(!reconnect.has_short_segments(third));
+}
+
 /// A server may take seconds to check the account of a claim, and the last claim is the one that counts.
 #[test]
 fn claims_do_not_replace_each_other_for_ever() {

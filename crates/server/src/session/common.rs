@@ -172,6 +172,7 @@ pub(super) fn tune(socket: impl AsFd, settings: &ServerSettings, log: &Log) {
         receive_buffer: settings.tcp_rcv_buf.value.bytes(),
         congestion: settings.tcp_congestion.value.clone(),
         pacing: settings.tcp_pacing.value.bytes_per_second(),
+        segment: None,
     };
     for refused in tuning.apply(socket) {
         error!(log, "{refused}");
