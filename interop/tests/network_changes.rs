@@ -5,7 +5,10 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use lh_interop::{Lab, Lhsshd, eventually, is_root, make_blob, me, our, peers, skip, skip_unavailable};
+use lh_interop::{
+    Lab, Lhsshd, eventually, is_root, make_blob, me, our, peers, safe_directory, script, skip,
+    skip_unavailable,
+};
 use lh_link::netns::within;
 
 /// A client and a server in network namespaces with a link between them.
@@ -43,6 +46,11 @@ impl NamespaceSetup {
 
     /// `addresses`: the client's, the length of the prefix, and the server's.
     fn with_addresses(test: &str, addresses: &[(&str, u8, &str)]) -> Option<Self> {
+        Self::with_config(test, addresses, "")
+    }
+
+    /// Like [`with_addresses`](Self::with_addresses), with additional configuration lines of the server.
+    fn with_config(test: &str, addresses: &[(&str, u8, &str)], config: &str) -> Option<Self> {
         if !is_root() {
             skip(test, "network namespaces are root's");
             return None;
@@ -63,7 +71,7 @@ impl NamespaceSetup {
             skip_unavailable(test, &format!("no network namespaces: {why}"));
             return None;
         }
-        let mut config = "ResumeGrace 5m\n".to_owned();
+        let mut config = format!("ResumeGrace 5m\n{config}");
         for (from, prefix, to) in addresses {
             for (space, device, address) in [(here, "near", from), (there, "far", to)] {
                 // Usable at once: nothing else has the address.
@@ -251,6 +259,32 @@ fn a_session_goes_on_where_long_packets_vanish() {
     };
     lines_pass(&setup, &[&change]);
     setup.server.await_resumptions(1);
+}
+
+/// The path is lost before the server's answer to the login. The client would wait for ever: the server's
+/// kernel has acknowledged all that it sent.
+///
+/// Covers: ssh_config TCPKeepAlive
+#[test]
+fn a_login_ends_when_its_path_is_lost() {
+    let test = "a_login_ends_when_its_path_is_lost";
+    if !is_root() {
+        return skip(test, "network namespaces are root's");
+    }
+    let directory = safe_directory();
+    let keys = directory.path().join("keys");
+    let config = format!(
+        "AuthorizedKeysFile none\nAuthorizedKeysCommand {}\nAuthorizedKeysCommandUser root\n",
+        keys.display()
+    );
+    let Some(setup) = NamespaceSetup::with_config(test, &[(HERE[0], 24, THERE)], &config) else { return };
+    let [cut, key] = ["cut", "user_ed25519.pub"].map(|name| setup.lab.arg(name));
+    script(&keys, &format!("{} link set far down && touch {cut}; cat {key}", setup.ip.display()));
+    let done = setup.start_at(THERE, &[], "true").wait_with_output().unwrap();
+    let said = setup.lab.read("said");
+    assert_eq!(done.status.code(), Some(255), "{said}");
+    assert!(setup.lab.path("cut").exists(), "{said}");
+    assert!(said.contains(&format!("Connection to {THERE} port {PORT}: ")), "{said}");
 }
 
 /// The address of the session falls silent, and the host's other one answers, of another family: attempts to

@@ -18,6 +18,7 @@ use crate::hostkey::{self, Dns, Policy, Strict, Verdict};
 use crate::known::{KnownFiles, check_not_revoked, remember, remember_address};
 use crate::log::{Log, sanitise, sanitise_start};
 use crate::login::Packets;
+use crate::path_check;
 use crate::sshfp::{self, DnsVerdict};
 use crate::ui::{LogLevel, Progress};
 
@@ -47,7 +48,7 @@ pub(crate) fn shake_hands(
     let mut deadline = deadline;
     let mut identified = false;
     loop {
-        let event = match link.next_event(deadline) {
+        let event = match path_check::next_event(link, deadline, |link, until| link.next_event(until)) {
             Ok(event) => event,
             Err(LinkError::TimedOut) if identified => {
                 let at = peer.text();
@@ -273,7 +274,8 @@ pub(crate) struct LinkPackets<'l> {
     /// Watches for signals from the answer on with which the server has a session that it would keep.
     pub(crate) watch: Option<Watch>,
     /// Longest wait for a message of the server, as in OpenSSH: `ServerAliveInterval` times
-    /// `ServerAliveCountMax`. `None` without the first: a login may wait for a person.
+    /// `ServerAliveCountMax`. `None` without the first: a login may wait for a person, and
+    /// [`path_check`] finds a lost path.
     pub(crate) silence: Option<Duration>,
 }
 
@@ -299,10 +301,10 @@ impl Packets for LinkPackets<'_> {
         let mut watch = self.watch();
         let deadline = self.silence.and_then(|silence| Instant::now().checked_add(silence));
         loop {
-            let event = match &mut watch {
-                Some(watch) => watch.next_event(self.link, deadline),
-                None => self.link.next_event(deadline),
-            };
+            let event = path_check::next_event(self.link, deadline, |link, until| match &mut watch {
+                Some(watch) => watch.next_event(link, until),
+                None => link.next_event(until),
+            });
             if matches!(event, Err(LinkError::TimedOut)) {
                 let text = format!("Connection to {} timed out", self.peer.text());
                 return Err(ClientError::lost(LogLevel::Info, text));

@@ -41,6 +41,7 @@ mod login_setup;
 mod metrics;
 pub mod mux;
 mod options;
+mod path_check;
 mod pending;
 mod proxy;
 mod race;

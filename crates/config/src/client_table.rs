@@ -155,8 +155,9 @@ keyword_table! {
     /// Example: `StrictHostKeyChecking accept-new`
     strict_host_key_checking: StrictHostKeyChecking = "ask", "StrictHostKeyChecking", Match, Works;
     /// TCP keepalive probes of the kernel. yes (or transport): for the connection to the server; all: for
-    /// those of TCP and X11 forwards, too; no: for none. Probes notice a dead host after two hours unless the
-    /// kernel is told otherwise; ServerAliveInterval does so within seconds.
+    /// those of TCP and X11 forwards, too; no: for none. Probes notice a dead host within about half a minute
+    /// during the login, later after two hours unless the kernel is told otherwise; ServerAliveInterval does
+    /// so within seconds.
     /// Example: `TCPKeepAlive all`
     tcp_keep_alive: TcpKeepAlive = "yes", "TCPKeepAlive" ["KeepAlive"], Match, Works;
     /// Ask the server for a tunnel between network devices: point-to-point (or yes), ethernet, or no.
