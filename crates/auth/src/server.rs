@@ -24,6 +24,20 @@ use crate::{
 };
 pub use attempt::{Attempt, HostBasedAttempt, Method, PublicKeyAttempt, ResumeAttempt, TicketAttempt};
 
+/// Largest text of a BANNER, bytes. With its other fields a message stays below the payload that every peer
+/// takes, 32,768 bytes (RFC 4253 section 6.1): HPN-SSH ends the connection at a packet of 33 KiB.
+const BANNER_PIECE: usize = 32_000;
+
+/// Returns the length of what goes first of `text`: up to the end of a line, or at least of a character.
+fn banner_piece(text: &[u8]) -> usize {
+    let Some(most) = text.get(..BANNER_PIECE) else { return text.len() };
+    if let Some(line) = most.iter().rposition(|&byte| byte == b'\n') {
+        return line + 1;
+    }
+    let starts_character = |&at: &usize| text.get(at).is_none_or(|byte| byte & 0xc0 != 0x80);
+    (BANNER_PIECE - 3..=BANNER_PIECE).rev().find(starts_character).unwrap_or(BANNER_PIECE)
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Service,
@@ -329,10 +343,17 @@ impl Server {
         }
     }
 
-    /// Sends a text for the user; allowed at any time before success (RFC 4252 section 5.4).
+    /// Sends a text for the user, a long one in several messages; allowed at any time before success
+    /// (RFC 4252 section 5.4).
     pub fn banner(&mut self, text: &[u8], sink: &mut dyn PacketSink) {
-        if self.state != State::Done {
-            sink.payload(&UserauthBanner::new(text, b"").to_payload());
+        if self.state == State::Done {
+            return;
+        }
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(banner_piece(rest));
+            sink.payload(&UserauthBanner::new(piece, b"").to_payload());
+            rest = behind;
         }
     }
 

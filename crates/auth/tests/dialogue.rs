@@ -243,6 +243,26 @@ fn banner_does_not_end_a_pending_request() {
     assert_eq!(pair.event(), client::Event::Success);
 }
 
+/// A peer need not take a payload above 32,768 bytes, and HPN-SSH takes none much longer.
+#[test]
+fn long_banners_go_in_messages_that_every_client_takes() {
+    let mut lines: String = (0..4000).map(|n| format!("line {n} of K\u{f6}ln\n")).collect();
+    lines.push_str(&"\u{20ac}".repeat(30_000));
+    for text in [lines.as_str(), &"x".repeat(32_000), &"x".repeat(32_001), "short"] {
+        let mut pair = Pair::new(None);
+        pair.client.password(b"secret", &mut pair.to_server);
+        pair.attempt().unwrap();
+        pair.server.banner(text.as_bytes(), &mut pair.to_client);
+        assert!(pair.to_client.iter().all(|payload| payload.len() <= 32_768));
+        let mut shown = String::new();
+        while !pair.to_client.is_empty() {
+            let client::Event::Banner(piece) = pair.event() else { panic!("a banner") };
+            shown += &piece;
+        }
+        assert!(shown == text, "{} of {} bytes", shown.len(), text.len());
+    }
+}
+
 #[test]
 fn change_of_user_and_unknown_service_are_refused() {
     let mut pair = Pair::new(None);
