@@ -35,13 +35,13 @@ impl Flights {
         self.relay.join().unwrap().unwrap()
     }
 
-    /// Returns the smallest number of flights in up to three runs, each with the port of a new relay to
+    /// Returns the smallest number of flights in up to ten runs, each with the port of a new relay to
     /// `port`; stops at `enough`.
     ///
     /// A disturbed run counts too many flights. No run can count fewer than it needs.
     pub fn fewest(port: u16, enough: usize, mut run: impl FnMut(u16)) -> usize {
         let mut fewest = usize::MAX;
-        for _ in 0..3 {
+        for _ in 0..10 {
             let flights = Self::to(port);
             run(flights.port);
             fewest = fewest.min(flights.count());
