@@ -378,6 +378,7 @@ mod tests {
         }
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn window_of_an_accepted_connection_fills_its_set_buffer() {
         let clamp = |socket: &std::net::TcpStream| {
