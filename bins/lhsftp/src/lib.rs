@@ -28,14 +28,11 @@ use rustix::process::Signal;
 
 use command_line::{Arguments, Batch, ServerAccess};
 
-/// Descriptors for which there is room from the start. A tree of small files has hundreds of them open.
-const OPEN_AT_ONCE: u16 = 1024;
-
 /// The whole program: reads the command line of the process and returns its exit status.
 pub fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
     let _ = lh_sys::fd::sanitize_stdio();
-    lh_sys::fd::reserve(OPEN_AT_ONCE);
+    lh_sys::fd::reserve(lh_sys::fd::MANY);
     lh_sys::signals::ignore_write_signals();
     ExitCode::from(start())
 }

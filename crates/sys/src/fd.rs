@@ -28,7 +28,10 @@ pub fn set_nonblocking(fd: impl AsFd, on: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes room for `count` descriptors in the kernel's table of them, or as many as the limit of open files
+/// Number of descriptors for [`reserve`] in a program that copies: a tree of small files has hundreds open.
+pub const MANY: u16 = 1024;
+
+/// Makes space for `count` descriptors in the kernel's table of them, or as many as the limit of open files
 /// permits.
 ///
 /// Linux enlarges the table of a process that has several threads only after an RCU grace period, 10 to 20 ms
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn reserved_descriptors_have_room_in_the_table() {
+    fn reserved_descriptors_have_space_in_the_table() {
         reserve(600);
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let size = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
