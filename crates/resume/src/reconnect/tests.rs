@@ -177,16 +177,22 @@ fn a_second_attempt_begins_beside_one_that_is_silent() {
     assert_eq!(reconnect.next_deadline(), None);
 }
 
-/// Attempts that make progress and are cut off one after the other must not delay the next one by [`STUCK`].
-#[test]
-fn two_silent_attempts_do_not_hold_up_a_third() {
-    let start = Instant::now();
+/// Starts an attempt, and another one beside it: each has a first answer after 100 ms, and then none.
+fn two_silent_after_a_first_answer(start: Instant) -> (Reconnect, [AttemptId; 2]) {
     let mut reconnect = Reconnect::new(GRACE);
     reconnect.on_broken(start);
     let first = connect(&mut reconnect, start);
     reconnect.on_progress(first, start + ms(100));
     let second = connect(&mut reconnect, start + ms(1100));
     reconnect.on_progress(second, start + ms(1200));
+    (reconnect, [first, second])
+}
+
+/// Attempts that make progress and are cut off one after the other must not delay the next one by [`STUCK`].
+#[test]
+fn two_silent_attempts_do_not_hold_up_a_third() {
+    let start = Instant::now();
+    let (mut reconnect, [first, _]) = two_silent_after_a_first_answer(start);
     assert_eq!(reconnect.poll(start + ms(2199)), None);
     assert_eq!(reconnect.next_deadline(), Some(start + ms(2200)));
     assert_eq!(reconnect.poll(start + ms(2200)), Some(Action::Abandon(first)));
@@ -200,12 +206,7 @@ fn two_silent_attempts_do_not_hold_up_a_third() {
 #[test]
 fn an_attempt_after_a_first_answer_has_short_segments() {
     let start = Instant::now();
-    let mut reconnect = Reconnect::new(GRACE);
-    reconnect.on_broken(start);
-    let first = connect(&mut reconnect, start);
-    reconnect.on_progress(first, start + ms(100));
-    let second = connect(&mut reconnect, start + ms(1100));
-    reconnect.on_progress(second, start + ms(1200));
+    let (mut reconnect, [first, second]) = two_silent_after_a_first_answer(start);
     assert_eq!(reconnect.poll(start + ms(2200)), Some(Action::Abandon(first)));
     reconnect.on_failed(first, Failure::Path, start + ms(2200));
     // Short segments were no help, so the path is lost for another reason.
