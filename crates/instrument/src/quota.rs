@@ -78,7 +78,7 @@ fn group(line: &str) -> Option<Quota> {
     Some(Quota { group, is_version_2, limit, periods, throttled, seconds })
 }
 
-/// The directory of a group as those see it whom no namespace hides it from.
+/// Returns the directory of a group as it is called outside of the namespace that hides it.
 pub(crate) fn outside(group: &str) -> &str {
     let seen =
         group.strip_prefix("/proc/").and_then(|rest| rest.split_once("/root/sys/")).map(|(_, path)| path);
