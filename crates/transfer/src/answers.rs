@@ -24,8 +24,8 @@ pub(crate) enum Shape {
     Xattrs,
 }
 
-/// Returns the outcome of the operation that `body` answers.
-pub(crate) fn outcome(body: ReplyBody, shape: Shape) -> Outcome {
+/// Returns the outcome of the operation that `body`, which came on this channel, answers.
+pub(crate) fn outcome(body: ReplyBody, shape: Shape, channel: usize) -> Outcome {
     match body {
         // A request that expects STATUS alone is not confirmed by any other reply.
         body if shape == Shape::Status && !matches!(body, ReplyBody::Status(_)) => {
@@ -33,11 +33,13 @@ pub(crate) fn outcome(body: ReplyBody, shape: Shape) -> Outcome {
         }
         ReplyBody::Status(Status { code: StatusCode::OK, .. }) => Ok(Done::Ok),
         ReplyBody::Status(status) => Err(fault(&status)),
-        ReplyBody::Handle(handle) => Ok(Done::Opened(Handle::Remote(handle), None)),
+        ReplyBody::Handle(handle) => Ok(Done::Opened(Handle::Remote(handle, channel), None)),
         ReplyBody::Data(data) => Ok(Done::Data(data)),
         ReplyBody::Attrs(attrs) => Ok(Done::Info(Info::of_attrs(&attrs))),
         ReplyBody::Names(names) => Ok(Done::Listed(Some(entries(names)))),
-        ReplyBody::Extended(fields) => extended(&fields, shape).unwrap_or(Err(Fault::other("Bad message"))),
+        ReplyBody::Extended(fields) => {
+            extended(&fields, shape, channel).unwrap_or(Err(Fault::other("Bad message")))
+        }
     }
 }
 
@@ -47,14 +49,14 @@ fn entries(names: Vec<Name>) -> Vec<Entry> {
 }
 
 /// `None` when it is not what was asked for.
-fn extended(fields: &Bytes, shape: Shape) -> Option<Outcome> {
+fn extended(fields: &Bytes, shape: Shape, channel: usize) -> Option<Outcome> {
     Some(Ok(match shape {
         Shape::Plain | Shape::Status => Done::Extended(fields.clone()),
         Shape::Ranges => Done::Ranges(Ranges::read(fields).ok()?),
         Shape::Xattrs => Done::Xattrs(extended_attrs::read_xattrs(fields).ok()?),
         Shape::Listing => {
             let Listing { handle, names } = Listing::read(fields).ok()?;
-            let handle = (!handle.is_empty()).then(|| Handle::Remote(RemoteHandle::new(&handle)));
+            let handle = (!handle.is_empty()).then(|| Handle::Remote(RemoteHandle::new(&handle), channel));
             Done::Listing(handle, entries(names))
         }
         Shape::Put => {
@@ -129,10 +131,10 @@ mod tests {
             ReplyBody::Attrs(lh_sftp::Attrs::NONE),
             ReplyBody::Extended(Bytes::new()),
         ];
-        assert!(outcome(ok(), Shape::Status).is_ok() && outcome(ok(), Shape::Plain).is_ok());
+        assert!(outcome(ok(), Shape::Status, 0).is_ok() && outcome(ok(), Shape::Plain, 0).is_ok());
         for body in others {
-            assert!(outcome(body.clone(), Shape::Plain).is_ok(), "{body:?}");
-            let fault = outcome(body, Shape::Status).err().map(|fault| fault.text);
+            assert!(outcome(body.clone(), Shape::Plain, 0).is_ok(), "{body:?}");
+            let fault = outcome(body, Shape::Status, 0).err().map(|fault| fault.text);
             assert_eq!(fault.as_deref(), Some("Bad message"));
         }
     }

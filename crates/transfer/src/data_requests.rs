@@ -143,12 +143,12 @@ impl DataRequests<'_> {
         let Some(target) = file.handles.on_channel(Side::Target, channel) else {
             return Break(Step::Blocked);
         };
-        let handle_len = if let Handle::Remote(handle) = target { handle.len() } else { 0 };
+        let handle_len = if let Handle::Remote(handle, _) = target { handle.len() } else { 0 };
         // The header goes into the same reservation as the first of the data.
         let least_room = LEAST_ROOM.max(write_size(handle_len, 1));
         if budget < least_room && file.requests.to_eof {
             // The amount of data is known only after reading them.
-            return Continue(self.queue_small_write(key, offset, SMALL_WRITE));
+            return Continue(self.queue_small_write(key, channel, offset, SMALL_WRITE));
         }
         let Some(remote) = self.ends.on_channel(Side::Target, channel) else { return Break(Step::Blocked) };
         if file.handles.source.is_none() {
@@ -235,12 +235,19 @@ impl DataRequests<'_> {
         }
     }
 
-    /// Reads up to `want` bytes of the source and queues them, not counted yet. Returns how many there were.
-    fn queue_small_write(&mut self, key: Key, offset: u64, want: u64) -> Result<usize, Fault> {
-        let (Some(file), Some(remote)) = (self.tasks.files.get(key), &mut self.ends.target) else {
-            return Ok(0);
-        };
-        let (Some(source), Some(target)) = (&file.handles.source, &file.handles.target) else { return Ok(0) };
+    /// Reads up to `want` bytes of the source and queues them on a channel, not counted yet. Returns how many
+    /// there were.
+    fn queue_small_write(
+        &mut self,
+        key: Key,
+        channel: usize,
+        offset: u64,
+        want: u64,
+    ) -> Result<usize, Fault> {
+        let remote = self.ends.on_channel(Side::Target, channel);
+        let (Some(file), Some(remote)) = (self.tasks.files.get(key), remote) else { return Ok(0) };
+        let target = file.handles.on_channel(Side::Target, channel);
+        let (Some(source), Some(target)) = (&file.handles.source, target) else { return Ok(0) };
         let mut buffer = [0_u8; SMALL_WRITE as usize];
         let room = &mut buffer[..want as usize];
         let n = local::read_at(source, offset, &mut [IoSliceMut::new(room)])?;

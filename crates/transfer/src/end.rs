@@ -134,7 +134,19 @@ pub(crate) enum Handle {
     Local(Arc<OwnedFd>),
     /// A directory of this host that is being listed.
     LocalDir(Arc<Mutex<rustix::fs::Dir>>),
-    Remote(RemoteHandle),
+    /// What a server gave on this channel. On another one, where another SFTP server runs, the same bytes
+    /// may mean another file.
+    Remote(RemoteHandle, usize),
+}
+
+impl Handle {
+    /// The channel that it belongs to: 0, the first one, for this host as well.
+    pub(crate) const fn channel(&self) -> usize {
+        match self {
+            Self::Local(_) | Self::LocalDir(_) => 0,
+            Self::Remote(_, channel) => *channel,
+        }
+    }
 }
 
 /// An operation.
@@ -220,6 +232,25 @@ pub(crate) enum Op<'a> {
     RealPath(&'a [u8]),
     /// → `Listed` with one path: `~user` resolved. Remote only.
     ExpandPath(&'a [u8]),
+}
+
+impl Op<'_> {
+    /// The handle that it is about, if any.
+    pub(crate) const fn handle(&self) -> Option<&Handle> {
+        match self {
+            Self::Fstat(handle)
+            | Self::Digests { handle, .. }
+            | Self::Peek { handle, .. }
+            | Self::BeginSum(handle, _)
+            | Self::EndSum(handle)
+            | Self::ListMore(handle)
+            | Self::SetHandle { handle, .. }
+            | Self::Ranges { handle, .. }
+            | Self::Sync(handle) => Some(handle),
+            Self::Close(handle) => Some(handle),
+            _ => None,
+        }
+    }
 }
 
 /// Treatment of a file that has a part name already.

@@ -8,13 +8,15 @@ use lh_sftp::{PacketType, extension};
 
 use crate::changed::Precision;
 use crate::channels::data_channels::DataChannels;
+use crate::channels::homes::{self, Homes};
 use crate::end::{Handle, Op, Outcome};
 use crate::file_work::{FileWork, Job, SlowOp};
 use crate::flow::{Next, Servers, most_on_a_channel};
 use crate::remote::Remote;
 use crate::report::Reporter;
+use crate::table::Key;
 use crate::target_facts::TargetFacts;
-use crate::token::{Side, Token};
+use crate::token::{AttributeSubject, Side, Token};
 use crate::{Direction, local};
 
 /// Queued request bytes from which on nothing new is begun.
@@ -42,6 +44,8 @@ pub(crate) struct Ends {
     pub(crate) target: Option<Remote>,
     /// Additional channels to one of them.
     pub(crate) channels: DataChannels,
+    /// Which of them each file goes over.
+    pub(crate) homes: Homes,
     pub(crate) facts: TargetFacts,
     opened: [bool; 2],
     /// Answers not yet acted upon.
@@ -58,6 +62,7 @@ impl Ends {
             source: remote(direction != Direction::Upload),
             target: remote(direction != Direction::Download),
             channels: DataChannels::new(direction.side_with_channels()),
+            homes: Homes::default(),
             facts: TargetFacts::default(),
             opened: [false; 2],
             done: VecDeque::new(),
@@ -116,8 +121,12 @@ impl Ends {
 
     /// Starts an operation at one end; [`Ends::next_answer`] returns its answer. An operation on this host is
     /// carried out at once, unless it reads much or waits for the disk ([`SlowOp`]): then it is queued as
-    /// [`FileWork`].
+    /// [`FileWork`]. One about a file goes over the channel of the file.
     pub(crate) fn start(&mut self, side: Side, op: Op<'_>, token: Token) {
+        let channel = if side == self.channels.side() { self.channel_for(&op, &token) } else { 0 };
+        if channel > 0 {
+            return self.start_on(channel, op, token);
+        }
         let outcome = match self.remote(side) {
             Some(remote) => remote.perform(op, token),
             None => match SlowOp::of(op, &self.file_work) {
@@ -129,6 +138,60 @@ impl Ends {
             },
         };
         self.answer_if_known(token, outcome);
+    }
+
+    /// Starts an operation whose answer does not matter, before whatever comes next about the file `key`, at
+    /// the end that may have several channels.
+    pub(crate) fn start_before_others(&mut self, key: Key, op: Op<'_>) {
+        match self.home_of(key) {
+            0 => self.start(self.channels.side(), op, Token::Nothing),
+            channel => self.start_on(channel, op, Token::Nothing),
+        }
+    }
+
+    /// The file `key`, which has this size and about which the target's end was not asked anything that it
+    /// has not answered, goes over any of the channels from now on, if it is small.
+    pub(crate) fn choose_home(&mut self, key: Key, size: Option<u64>) {
+        let small = size.is_some_and(|size| size <= homes::LARGEST);
+        let any = small && self.channels.count() > 0 && self.may_share_small_files();
+        self.homes.begin(key, any);
+    }
+
+    /// The file `key` begins: what is asked about it goes over the first channel.
+    pub(crate) fn begin_on_first(&mut self, key: Key) {
+        self.homes.begin(key, false);
+    }
+
+    /// Returns true where small files may go over several channels: up, to a recent server of OpenSSH's,
+    /// which has told its limits. Longhaul's takes hundreds of files in a message.
+    pub(crate) fn may_share_small_files(&self) -> bool {
+        let shares = |remote: &Remote| {
+            let session = remote.session();
+            // asyncssh tells limits as well, and is one process however many channels there are.
+            let is_openssh = session.takes_many_requests() && session.supports(extension::LSETSTAT);
+            is_openssh && session.has_told_limits() && !remote.is_ours()
+        };
+        self.source.is_none() && self.target.as_ref().is_some_and(shares) && !self.is_one_at_a_time()
+    }
+
+    fn channel_for(&mut self, op: &Op<'_>, token: &Token) -> usize {
+        match (op.handle(), token) {
+            (Some(handle), _) => handle.channel(),
+            (None, Token::File(key, _) | Token::Preserve(AttributeSubject::File(key), _)) => {
+                self.home_of(*key)
+            }
+            _ => 0,
+        }
+    }
+
+    fn home_of(&mut self, key: Key) -> usize {
+        // One whose server has not told its limits yet would get each request in a packet of its own.
+        let first = self.get(self.channels.side()).map(|remote| (0, remote));
+        let ready = self.channels.usable().filter(|(_, remote)| remote.session().has_told_limits());
+        let laden = |remote: &Remote| (remote.queued() > QUEUE_LIMIT, remote.awaited());
+        let idlest = first.into_iter().chain(ready).min_by_key(|(_, remote)| laden(remote));
+        let idlest = idlest.map_or(0, |(channel, _)| channel);
+        self.homes.of(key, || idlest)
     }
 
     /// Like [`Ends::answer`]. `None`: the answer is still to come.
@@ -281,7 +344,7 @@ impl Ends {
     /// Bytes of the next WRITE to `target` on channel number `channel`, `most` at most: a long
     /// handle leaves less room in the message.
     pub(crate) fn write_bytes(&mut self, channel: usize, target: Option<&Handle>, most: u64) -> u64 {
-        let Some(Handle::Remote(handle)) = target else {
+        let Some(Handle::Remote(handle, _)) = target else {
             return most;
         };
         let remote = self.on_channel(Side::Target, channel);

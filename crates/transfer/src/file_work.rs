@@ -163,6 +163,7 @@ pub(crate) enum Job {
 }
 
 /// See [`FileWorkDone`].
+#[allow(clippy::large_enum_variant, reason = "it is returned once and taken apart at once")]
 #[derive(Debug)]
 pub(crate) enum JobDone {
     Write(Box<Written>),

@@ -167,7 +167,7 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
         }
         // The directory is closed with the last use of its handle.
         Op::Close(Handle::LocalDir(_)) => Ok(Done::Ok),
-        Op::Close(Handle::Remote(_)) | Op::ListMore(_) => Err(Errno::BADF.into()),
+        Op::Close(Handle::Remote(..)) | Op::ListMore(_) => Err(Errno::BADF.into()),
         Op::OpenExisting(_)
         | Op::OpenWriteOnly { .. }
         | Op::OpenEmptied { .. }

@@ -36,16 +36,17 @@ impl DataChannels {
 
     /// Adds a channel that is open and that the SFTP subsystem runs on; returns its number.
     pub(crate) fn add(&mut self) -> usize {
-        let mut remote = Remote::new();
+        let number = self.all.len() + 1;
+        let mut remote = Remote::of_channel(number);
         remote.start(false);
         self.all.push(AdditionalChannel { remote, unfinished: None });
-        self.all.len()
+        number
     }
 
     /// Like [`DataChannels::add`], with a server that has sent its version.
     #[cfg(test)]
     pub(crate) fn add_ready(&mut self) {
-        let remote = Remote::with_session(lh_sftp::Session::new());
+        let remote = Remote::with_session(lh_sftp::Session::new()).on_channel(self.all.len() + 1);
         self.all.push(AdditionalChannel { remote, unfinished: None });
     }
 

@@ -3,12 +3,14 @@
 //! | module | what |
 //! |---|---|
 //! | [`data_channels`] | the channels themselves |
+//! | [`homes`] | small files, each on one of them |
 //! | [`reopening`] | what another OPEN does to a file that is being written |
 //! | [`spread`] | one file on several channels |
 //! | [`unfinished`] | a WRITE that is half sent on one |
 //! | [`wanted`] | how many there are to be |
 
 pub(crate) mod data_channels;
+pub(crate) mod homes;
 pub(crate) mod reopening;
 pub(crate) mod spread;
 pub(crate) mod unfinished;

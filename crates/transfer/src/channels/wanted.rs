@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::Direction;
-use crate::channels::Channels;
+use crate::channels::{Channels, homes};
 
 /// On a shorter path a closed window means that the server is busy, and several would make it busier.
 const LEAST_RTT: Duration = Duration::from_millis(2);
@@ -22,6 +22,8 @@ pub(crate) struct Demand {
     pub(crate) window_grows: bool,
     /// The user limits the rate.
     pub(crate) rate_limited: bool,
+    /// Thousands of small files are on their way to a server that has a process for each channel.
+    pub(crate) small_files: bool,
 }
 
 impl Channels {
@@ -33,6 +35,7 @@ impl Channels {
         let have = demand.have;
         let goal = match demand.channels {
             Some(channels) => channels.max(1) - 1,
+            None if demand.small_files => self.goal_by_measure(demand).max(homes::CHANNELS - 1),
             None => self.goal_by_measure(demand),
         };
         self.asked = goal.min(self.most.unwrap_or(usize::MAX)).saturating_sub(have);
@@ -60,6 +63,9 @@ impl Channels {
             Direction::Upload | Direction::Relay => ("uploading", "the server's window is shut"),
         };
         match (demand.channels, self.rtt) {
+            (None, _) if demand.small_files => {
+                format!("{step} over {channels} channels: the server has a process for each")
+            }
             (None, Some(rtt)) => {
                 let milliseconds = rtt.as_secs_f64() * 1e3;
                 format!("{step} over {channels} channels: {why}, at a round trip of {milliseconds:.1} ms")
@@ -73,7 +79,8 @@ impl Channels {
 mod tests {
     use super::*;
 
-    const MEASURED: Demand = Demand { have: 0, channels: None, window_grows: false, rate_limited: false };
+    const MEASURED: Demand =
+        Demand { have: 0, channels: None, window_grows: false, rate_limited: false, small_files: false };
 
     fn channels(shut: u64, milliseconds: u64) -> Channels {
         Channels { shut, rtt: Some(Duration::from_millis(milliseconds)), ..Channels::default() }
@@ -121,6 +128,18 @@ mod tests {
         assert_eq!((some.shut, some.ask_for_more(MEASURED)), (1, 3));
         (0..3).for_each(|_| some.on_opened());
         assert_eq!((some.shut, some.ask_for_more(Demand { have: 3, ..MEASURED })), (0, 0));
+    }
+
+    #[test]
+    fn small_files_get_their_channels_once_however_short_the_path() {
+        let demand = Demand { small_files: true, ..MEASURED };
+        let mut some = channels(0, 0);
+        assert_eq!(some.ask_for_more(demand), homes::CHANNELS - 1);
+        assert!(some.notice(Direction::Upload, 2, demand).ends_with("the server has a process for each"));
+        (1..homes::CHANNELS).for_each(|_| some.on_opened());
+        assert_eq!(some.ask_for_more(Demand { have: homes::CHANNELS - 1, ..demand }), 0);
+        let fixed = Demand { channels: Some(1), ..demand };
+        assert_eq!(channels(0, 0).ask_for_more(fixed), 0, "the user wants one");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Requests go out in the order of files and, within a file, from its start. Nothing waits for an answer but
 //! by the depth of what is in flight. On the first channel a file that waits for confirmations is passed
-//! over; an additional channel is for the file at the front alone.
+//! over; an additional channel is for the file at the front, and for the small files that it is the home of.
 
 use std::ops::ControlFlow::{Break, Continue};
 
@@ -15,6 +15,7 @@ use crate::end::Fault;
 use crate::ends::QUEUE_LIMIT;
 use crate::remote::Remote;
 use crate::table::Key;
+use crate::task::File;
 use crate::token::Side;
 
 impl DataRequests<'_> {
@@ -35,20 +36,30 @@ impl DataRequests<'_> {
         }
     }
 
-    /// Upload: file after file into the send buffer, as long as it has space.
+    /// Upload: file after file into the send buffer, as long as it has space. A small file goes over its home
+    /// alone.
     fn send_next(&mut self, channel: usize, out: &mut dyn Output) -> Step {
         if let Some(step) = self.go_on_with_write(channel, out) {
             return step;
         }
         let chunk = self.request_bytes(Side::Target);
-        let at = match channel {
-            0 if self.tasks.sending.is_empty() => return Step::Idle,
-            0 => self.tasks.sending.iter().position(|&key| !self.waits_for_answers(key, chunk)),
-            _ => Some(0),
+        let home = |key: Key| self.tasks.files.get(key).map_or(0, |file| file.handles.home());
+        if channel == 0 && self.tasks.sending.iter().all(|&key| home(key) > 0) {
+            return Step::Idle;
+        }
+        let goes_here = |&(at, &key): &(usize, &Key)| {
+            if home(key) == channel {
+                return !self.waits_for_answers(key, chunk);
+            }
+            let spread = |file: &File| {
+                file.handles.on_channel(Side::Target, channel).is_some() && file.next_write(chunk).is_some()
+            };
+            at == 0 && self.tasks.files.get(key).is_some_and(spread)
         };
-        let Some((at, &key)) = at.and_then(|at| Some((at, self.tasks.sending.get(at)?))) else {
+        let Some((at, &key)) = self.tasks.sending.iter().enumerate().find(goes_here) else {
             return Step::Blocked;
         };
+        let at_home = home(key) == channel;
         self.pass_hole(key);
         let Some(file) = self.tasks.files.get_mut(key) else {
             self.tasks.drop_sending(at);
@@ -56,26 +67,23 @@ impl DataRequests<'_> {
         };
         let chunk = self.ends.write_bytes(channel, file.handles.on_channel(Side::Target, channel), chunk);
         let Some((offset, left)) = file.next_write(chunk) else {
-            if channel > 0 {
+            if !at_home {
                 return Step::Blocked;
             }
             file.requests.complete = true;
             self.tasks.drop_sending(at);
             return Step::Moved(key);
         };
-        if channel > 0 && file.handles.on_channel(Side::Target, channel).is_none() {
-            return Step::Blocked;
-        }
         if !self.flow.rate.lets_pass(self.progress.now) || !self.has_room() {
             return Step::Blocked;
         }
         let want = left.min(chunk);
         let Some(remote) = self.remote(Side::Target, channel) else { return Step::Blocked };
-        if channel == 0 && want <= SMALL_WRITE {
+        if at_home && want <= SMALL_WRITE {
             if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                 return Step::Blocked;
             }
-            let sent = self.queue_small_write(key, offset, want);
+            let sent = self.queue_small_write(key, channel, offset, want);
             return self.on_source_read(key, offset, sent);
         }
         if !remote.flush(out) {

@@ -29,7 +29,7 @@ impl Copy {
         std::fs::write(&path, content).expect("a file");
         let path = path.to_string_lossy().into_owned().into_bytes();
         let Ok(Done::Opened(here, _)) = local::perform(Op::OpenRead(&path)) else { panic!("a file") };
-        let there = Handle::Remote(lh_sftp::Handle::new(b"h"));
+        let there = Handle::Remote(lh_sftp::Handle::new(b"h"), 0);
         let now = Instant::now();
         let info = Info { kind: Kind::File, size: Some(content.len() as u64), ..Info::UNKNOWN };
         let mut file = File::new(0, Item::top(path, b"to".to_vec(), info), now);
@@ -113,11 +113,11 @@ fn rest_of_a_write_of_a_failed_file_is_sent_as_zeros() {
 fn small_writes_wait_with_the_other_requests() {
     let mut copy = Copy::new(Direction::Upload, b"content");
     let (key, before) = (copy.key, copy.ends.queue_of(0));
-    assert_eq!(copy.requests().queue_small_write(key, 3, SMALL_WRITE).ok(), Some(4));
+    assert_eq!(copy.requests().queue_small_write(key, 0, 3, SMALL_WRITE).ok(), Some(4));
     assert!(copy.ends.queue_of(0) > before + 4);
     copy.requests().count_write(key, 0, 4);
     assert_eq!((copy.file().requests.next, copy.file().requests.writes), (4, 1));
-    assert_eq!(copy.requests().queue_small_write(key, 7, SMALL_WRITE).ok(), Some(0), "the end");
+    assert_eq!(copy.requests().queue_small_write(key, 0, 7, SMALL_WRITE).ok(), Some(0), "the end");
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn a_relay_writes_in_order_what_comes_in_any() {
     let (mut copy, mut out, mut passed) = (Copy::new(Direction::Relay, &[0; 8]), Vec::new(), 0);
     let key = copy.key;
     copy.ends.adopt(Side::Target, lh_sftp::Session::new());
-    copy.file().handles.target = Some(Handle::Remote(lh_sftp::Handle::new(b"t")));
+    copy.file().handles.target = Some(Handle::Remote(lh_sftp::Handle::new(b"t"), 0));
     for (offset, bytes) in [(4, b"5678"), (0, b"1234")] {
         copy.file().requests.reads += 1;
         copy.flow.request(4);

@@ -64,13 +64,29 @@ impl Job {
         let channels: Vec<(usize, ChannelId)> = own.map(|open| (open.number, open.id)).collect();
         // Channels in a row that were found to have nothing to do, with the lock held.
         let mut idle = 0;
-        for &(number, id) in channels.iter().cycle() {
+        // What each has left to send, and whether the first one has left something to begin.
+        let mut left = vec![0; channels.len()];
+        let mut begins = false;
+        for (at, &(number, id)) in channels.iter().enumerate().cycle() {
             if let Some(mut channel) = cx.sibling(id) {
                 let let_go;
                 (state, let_go) = self.advance_channel(state, side, number, &mut channel, now);
                 if let_go {
                     idle = 0;
                 }
+            }
+            left[at] = state.engine.queue_of(number);
+            if number == 0 {
+                begins = state.engine.may_begin_work();
+            }
+            // What was done on one channel may give another one something to send.
+            let has_more =
+                |(&left, &(number, _)): (&usize, &(usize, _))| state.engine.queue_of(number) > left;
+            if left.iter().zip(&channels).any(has_more)
+                || (connection == 0 && !begins && state.engine.may_begin_work())
+            {
+                idle = 0;
+                begins = true;
             }
             if state.engine.has_file_work() {
                 state = self.do_file_work(state);

@@ -11,7 +11,7 @@ use crate::end::{Handle, Info, Kind, Times};
 pub(super) fn local(handle: &Handle) -> Result<BorrowedFd<'_>, Errno> {
     match handle {
         Handle::Local(fd) => Ok(fd.as_fd()),
-        Handle::LocalDir(_) | Handle::Remote(_) => Err(Errno::BADF),
+        Handle::LocalDir(_) | Handle::Remote(..) => Err(Errno::BADF),
     }
 }
 

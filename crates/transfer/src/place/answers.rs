@@ -132,7 +132,7 @@ impl PartFiles<'_> {
                         && let Some(part) = &file.place.part
                     {
                         // This copy must not write to the part file any more: removes it.
-                        self.ends.start(Side::Target, Op::Remove(part), Token::Nothing);
+                        self.ends.start_before_others(key, Op::Remove(part));
                     }
                     // The journal notes the name: what is left under it is removed with the next attempt.
                     return self.open_under_own_name(key);

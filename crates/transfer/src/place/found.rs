@@ -51,7 +51,8 @@ impl PartFiles<'_> {
             if opening.random {
                 file.place.part = Some(part_name(&file.item.target, &random_tag()));
             }
-            self.ends.start(Side::Target, Op::Remove(&part), Token::Nothing);
+            // On the channel of the file, so that it comes before the OPEN of what is to have the name.
+            self.ends.start_before_others(key, Op::Remove(&part));
         }
         self.open_part(key, as_found, opening)
     }

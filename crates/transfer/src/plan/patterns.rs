@@ -306,7 +306,7 @@ mod tests {
             let mut patterns = Patterns::default();
             patterns.begin(0, b"dir/*");
             let Some(PatternStep::List { key, .. }) = patterns.next_step() else { panic!("no listing") };
-            let handle = Handle::Remote(lh_sftp::Handle::new(b"h"));
+            let handle = Handle::Remote(lh_sftp::Handle::new(b"h"), 0);
             patterns.on_open(key, Ok(Done::Opened(handle, None)));
             let one = vec![Entry { name: (*b"one").into(), info: Info::UNKNOWN }];
             patterns.on_list(key, 0, Ok(Done::Listed(Some(one))));

@@ -16,7 +16,7 @@ impl Remote {
     /// Handles the late answer to a request that counted as dropped. Nothing waits for it any more.
     pub(super) fn too_late(&mut self, body: ReplyBody) {
         if let ReplyBody::Handle(handle) = body {
-            self.perform(Op::Close(Handle::Remote(handle)), Token::Nothing);
+            self.perform(Op::Close(Handle::Remote(handle, self.channel)), Token::Nothing);
         }
     }
 

@@ -61,6 +61,8 @@ pub(crate) enum ServerError {
 #[derive(Debug)]
 pub(crate) struct Remote {
     session: Session,
+    /// Which of the channels to its end; 0 is the first one.
+    channel: usize,
     outgoing: Outgoing,
     pending: Pending,
     ready: bool,
@@ -86,6 +88,7 @@ impl Remote {
     pub(crate) fn new() -> Self {
         Self {
             session: Session::new(),
+            channel: 0,
             outgoing: Outgoing::default(),
             pending: Pending::default(),
             ready: false,
@@ -102,6 +105,11 @@ impl Remote {
         }
     }
 
+    /// The end of additional channel number `channel`.
+    pub(crate) fn of_channel(channel: usize) -> Self {
+        Self { channel, ..Self::new() }
+    }
+
     /// An end of a copy between two remote ends.
     pub(crate) fn of_two() -> Self {
         Self { both_remote: true, ..Self::new() }
@@ -110,6 +118,12 @@ impl Remote {
     /// Goes on with a session whose version and limits are known and that owes no answer.
     pub(crate) fn with_session(session: Session) -> Self {
         Self { session, ready: true, ..Self::new() }
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn on_channel(mut self, channel: usize) -> Self {
+        self.channel = channel;
+        self
     }
 
     /// Gives the session back; useful only when it is [`quiet`](Self::quiet).
@@ -183,6 +197,10 @@ impl Remote {
         if let Some(reason) = &self.lost {
             return Some(Err(Fault { kind: FaultKind::Lost, text: reason.clone() }));
         }
+        if op.handle().is_some_and(|handle| handle.channel() != self.channel) {
+            // It would be about another file.
+            return Some(Err(Fault::other("Bad file descriptor")));
+        }
         let op = self.wait_to_open(op, token)?;
         let mut encoded = Vec::new();
         let (request, shape) = match request_of(&op, &self.session, self.takes_first_flight(), &mut encoded)?
@@ -197,12 +215,12 @@ impl Remote {
                 self.handles.opening(id, opening);
                 What::Opens
             }
-            (None, Op::Close(Handle::Remote(handle))) => {
+            (None, Op::Close(Handle::Remote(handle, _))) => {
                 self.handles.closing(handle, id, &token);
                 self.listed.closed(handle);
                 What::Closes
             }
-            (None, Op::ListMore(Handle::Remote(handle))) if self.listed.asked(id, handle) => What::Lists,
+            (None, Op::ListMore(Handle::Remote(handle, _))) if self.listed.asked(id, handle) => What::Lists,
             _ => What::Other,
         };
         self.pending.push(id, Awaited { token, shape, what, kind });
@@ -264,9 +282,14 @@ impl Remote {
         has_full_attrs(&self.session)
     }
 
+    /// The bytes of a handle, where it belongs to this channel.
+    fn own<'a>(&self, handle: &'a Handle) -> Option<&'a lh_sftp::Handle> {
+        remote(handle).filter(|_| handle.channel() == self.channel)
+    }
+
     /// Queues a READ.
     pub(crate) fn read(&mut self, handle: &Handle, offset: u64, len: u32, token: Token) {
-        if let Some(handle) = remote(handle) {
+        if let Some(handle) = self.own(handle) {
             let id = self.session.request(&Request::Read { handle, offset, len }, &mut self.outgoing.queue);
             let (shape, what, kind) = (Shape::Plain, What::Other, PacketType::READ);
             self.pending.push(id, Awaited { token, shape, what, kind });
@@ -275,7 +298,7 @@ impl Remote {
 
     /// Begins a WRITE; when its data are known, [`Remote::expect`] its id.
     pub(crate) fn write_header(&mut self, handle: &Handle, offset: u64) -> Option<WriteHeader> {
-        Some(self.session.write_header(remote(handle)?, offset))
+        Some(self.session.write_header(self.own(handle)?, offset))
     }
 
     /// Puts a whole WRITE behind the other requests, for data so small that they share a packet.
@@ -354,7 +377,7 @@ impl Remote {
         self.pending.answered(id);
         let Awaited { token, shape, what, .. } = awaited;
         let code = if let ReplyBody::Status(status) = &body { status.code } else { StatusCode::OK };
-        let outcome = outcome(body, shape);
+        let outcome = outcome(body, shape, self.channel);
         match what {
             What::Other => {}
             What::Closes if self.handles.opening_before(id) => {
@@ -404,7 +427,10 @@ impl Remote {
         let opening = self.handles.answered(id);
         match (&outcome, opening) {
             (
-                Ok(Done::Opened(Handle::Remote(handle), _) | Done::Listing(Some(Handle::Remote(handle)), _)),
+                Ok(
+                    Done::Opened(Handle::Remote(handle, _), _)
+                    | Done::Listing(Some(Handle::Remote(handle, _)), _),
+                ),
                 Some(opening),
             ) => {
                 if let Some(refused_at) = opening.refused_at {
@@ -417,7 +443,7 @@ impl Remote {
                 self.to_open.opened(self.handles.open());
                 if !holders.is_empty() {
                     self.open_one_at_a_time();
-                    let handle = Handle::Remote(handle.clone());
+                    let handle = Handle::Remote(handle.clone(), self.channel);
                     self.perform(Op::Close(handle), Token::Nothing);
                     return Some(Received::SameHandle { opened: token, holders });
                 }

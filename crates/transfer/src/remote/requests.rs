@@ -199,7 +199,7 @@ pub(super) fn opening_of(op: &Op<'_>, session: &Session) -> Option<(Opening, Sha
 /// The handle of a remote end.
 pub(super) fn remote(handle: &Handle) -> Option<&RemoteHandle> {
     match handle {
-        Handle::Remote(handle) => Some(handle),
+        Handle::Remote(handle, _) => Some(handle),
         Handle::Local(_) | Handle::LocalDir(_) => None,
     }
 }

@@ -76,6 +76,7 @@ impl File {
         matches!(self.state, State::Copying(_))
             && !self.faults.failed
             && !self.requests.to_eof
+            && self.handles.home() == 0
             && left >= LEAST_LEFT
     }
 

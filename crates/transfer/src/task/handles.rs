@@ -65,7 +65,12 @@ pub(crate) struct Handles {
 }
 
 impl Handles {
-    /// The handle at one end, on the first channel.
+    /// The channel on which its target is open: one of several for a small file, else the first.
+    pub(crate) fn home(&self) -> usize {
+        self.target.as_ref().map_or(0, Handle::channel)
+    }
+
+    /// The handle at one end, on the first channel or that of a small file.
     pub(crate) const fn at(&self, side: Side) -> Option<&Handle> {
         match side {
             Side::Source => self.source.as_ref(),
@@ -75,12 +80,12 @@ impl Handles {
 
     /// The handle on channel number `channel`, of the end that has several.
     pub(crate) fn on_channel(&self, side: Side, channel: usize) -> Option<&Handle> {
-        match channel.checked_sub(1) {
-            None => self.at(side),
-            Some(at) => match self.on_channels.get(at)? {
-                OnChannel::Open(handle) => Some(handle),
-                _ => None,
-            },
+        if let Some(handle) = self.at(side).filter(|handle| handle.channel() == channel) {
+            return Some(handle);
+        }
+        match self.on_channels.get(channel.checked_sub(1)?)? {
+            OnChannel::Open(handle) => Some(handle),
+            _ => None,
         }
     }
 }

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     fn handle() -> Handle {
-        Handle::Remote(RemoteHandle::new(b"h"))
+        Handle::Remote(RemoteHandle::new(b"h"), 0)
     }
 
     fn entries() -> Outcome {

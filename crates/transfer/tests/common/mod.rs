@@ -111,6 +111,10 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 }
             }
             ended.moved += end.to_server.bytes.len() as u64;
+            if ended.sent.len() <= end.channel {
+                ended.sent.resize(end.channel + 1, 0);
+            }
+            ended.sent[end.channel] += end.to_server.bytes.len() as u64;
             // A window that was shut opens.
             awake[at] |= end.to_server.budget() == 0;
             moved |= end.serve(setup);

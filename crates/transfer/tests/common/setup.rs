@@ -107,6 +107,8 @@ pub struct Ended {
     pub most_at_once: usize,
     /// Bytes that went either way.
     pub moved: u64,
+    /// Bytes that went to the server on each channel.
+    pub sent: Vec<u64>,
     /// What the engine said of its decisions.
     pub notices: Vec<String>,
 }

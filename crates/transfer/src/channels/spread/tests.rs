@@ -47,7 +47,7 @@ impl Copy {
     }
 
     fn open(&mut self, channel: usize) {
-        let (key, handle) = (self.key, Handle::Remote(lh_sftp::Handle::new(&[channel as u8])));
+        let (key, handle) = (self.key, Handle::Remote(lh_sftp::Handle::new(&[channel as u8]), channel));
         self.file().outstanding -= 1;
         self.spread().opened(key, channel, Ok(Done::Opened(handle, None)), ReadBack::Spots);
     }
@@ -115,7 +115,7 @@ fn others(copy: &mut Copy, count: u8) -> Vec<Key> {
     let other = |n: u8| {
         let item = Item::top(vec![n], vec![n], Info::UNKNOWN);
         let mut file = File::new(n.into(), item, Instant::now());
-        file.handles.source = Some(Handle::Remote(lh_sftp::Handle::new(&[n])));
+        file.handles.source = Some(Handle::Remote(lh_sftp::Handle::new(&[n]), 0));
         file
     };
     (0..count).map(|n| copy.tasks.files.insert(other(n))).collect()
@@ -124,7 +124,7 @@ fn others(copy: &mut Copy, count: u8) -> Vec<Key> {
 #[test]
 fn refused_opens_are_repeated_when_fewer_files_are_open() {
     let mut copy = Copy::new(Direction::Download, 10 * LEAST_LEFT);
-    copy.file().handles.source = Some(Handle::Remote(lh_sftp::Handle::new(b"first")));
+    copy.file().handles.source = Some(Handle::Remote(lh_sftp::Handle::new(b"first"), 0));
     let others = others(&mut copy, 7);
     let key = copy.key;
     copy.spread().open_front();
@@ -150,7 +150,7 @@ fn refused_opens_are_repeated_when_fewer_files_are_open() {
 #[test]
 fn second_open_is_probed_again_when_fewer_files_are_open() {
     let mut copy = Copy::new(Direction::Upload, 10 * LEAST_LEFT);
-    let target = || Some(Handle::Remote(lh_sftp::Handle::new(b"first")));
+    let target = || Some(Handle::Remote(lh_sftp::Handle::new(b"first"), 0));
     copy.file().handles.target = target();
     let others = others(&mut copy, 3);
     others.iter().for_each(|&other| copy.tasks.files.get_mut(other).expect("it").handles.target = target());

@@ -4,12 +4,17 @@
 //! be written twice then, at the same place and with the same bytes. What the server has summed up there is
 //! lost, so such a file is compared by digests in the end, where it is to be compared and the server has
 //! them.
+//!
+//! A small file whose [home](crate::channels::homes) it was is copied again over another channel: which of
+//! its requests the server has carried out is not known.
 
 use std::time::Instant;
 
 use crate::end::{Fault, FaultKind};
 use crate::engine::Engine;
+use crate::table::Key;
 use crate::task::handles::OnChannel;
+use crate::token::{AttributeSubject, FileStep, PlaceStep, Token};
 
 impl Engine {
     /// An additional channel is gone. What was asked for or sent on it without an answer goes over the
@@ -36,13 +41,49 @@ impl Engine {
                 file.sums.lose();
             }
         }
+        let over = self.parts.report.summary.lost;
+        let homeless = self.parts.ends.homes.leave(channel);
+        if !over {
+            homeless.iter().for_each(|&key| self.undo_homeless(key, channel, reason));
+        }
         for token in tokens {
-            if !self.scheduler().taken_over(&token) {
-                let fault = Fault { kind: FaultKind::Other, text: reason.to_owned() };
-                self.parts.ends.answer((token, Err(fault)));
+            let of_homeless = |key: &Key| homeless.binary_search(key).is_ok();
+            match token {
+                Token::File(key, step)
+                    if !over && of_homeless(&key) && !matches!(step, FileStep::Write { .. }) =>
+                {
+                    self.forget_answer(key, matches!(step, FileStep::Place(PlaceStep::Open)));
+                }
+                Token::Preserve(AttributeSubject::File(key), _) if !over && of_homeless(&key) => {
+                    self.forget_answer(key, false);
+                }
+                _ if self.scheduler().taken_over(&token) => {}
+                _ => {
+                    let kind = if over { FaultKind::Lost } else { FaultKind::Other };
+                    self.parts.ends.answer((token, Err(Fault { kind, text: reason.to_owned() })));
+                }
             }
         }
+        homeless.iter().for_each(|&key| self.scheduler().move_on(key));
         self.scheduler().handle_answers();
+    }
+
+    /// The channel that this small file went over is gone.
+    fn undo_homeless(&mut self, key: Key, channel: usize, reason: &str) {
+        let Some(file) = self.parts.tasks.files.get_mut(key) else { return };
+        // The server has closed it with the channel.
+        file.handles.target.take_if(|handle| handle.channel() == channel);
+        file.faults.tainted = true;
+        self.parts.copy_again(key, reason);
+    }
+
+    /// No answer will come. `made`: the question was to make the part file, which may be there now.
+    fn forget_answer(&mut self, key: Key, made: bool) {
+        if let Some(file) = self.parts.tasks.files.get_mut(key) {
+            file.outstanding -= 1;
+            file.place.there |= made;
+        }
+        self.scheduler().move_on(key);
     }
 
     pub(in crate::engine) fn channels_lost(&mut self, reason: &str, now: Instant) {

@@ -10,6 +10,8 @@
 //! confirmed. A file that grows under a part name needs no such care.
 //!
 //! Only plain files are copied so: in a pipe the order would be lost.
+//!
+//! Small files go over several channels too, each over one of them ([`homes`](crate::channels::homes)).
 
 mod loss;
 
@@ -41,7 +43,9 @@ impl Engine {
         let many = self.parts.options.limits.channels.is_some()
             && self.parts.batches.has_sent()
             && !(self.parts.tree.walk.is_empty() && self.parts.tree.top.is_empty());
-        let shared = front.is_some_and(File::is_big) || many;
+        let big = front.is_some_and(File::is_big);
+        let small_files = !big && self.parts.wants_channels_for_small_files();
+        let shared = big || many || small_files;
         let first = self.parts.ends.get(self.parts.ends.channels.side());
         if self.parts.plan.direction == Direction::Relay || !shared || self.parts.ends.is_one_at_a_time() {
             return 0;
@@ -51,6 +55,7 @@ impl Engine {
             channels: self.parts.options.limits.channels,
             window_grows: first.is_some_and(|remote| remote.session().supports(extension::PUT_FILES)),
             rate_limited: self.parts.flow.rate.is_set(),
+            small_files,
         };
         let wanted = self.parts.channels.ask_for_more(demand);
         if wanted > 0 {

@@ -260,6 +260,8 @@ impl Scheduler<'_> {
             Taken::InBatch => return,
             Taken::Failed(fault) => return self.parts.file_failed(key, FailedStep::ReadSource, &fault),
         }
+        // Nothing has been asked of the target so far.
+        self.parts.ends.choose_home(key, info.size);
         let Some(file) = self.parts.tasks.files.get_mut(key) else { return };
         if self.parts.options.placing.resume
             && self.parts.plan.direction == Direction::Upload

@@ -63,6 +63,7 @@ impl Scheduler<'_> {
             file.expect_size(info.size.unwrap_or(0), &mut self.parts.flow);
         }
         let key = self.parts.tasks.files.insert(file);
+        self.parts.ends.begin_on_first(key);
         match info.kind {
             _ if opens_at_once => {
                 self.parts.ends.start(

@@ -1,5 +1,6 @@
 //! Sources of the command line, by [`Prepare`], and files until their data move.
 
+use crate::channels::homes;
 use crate::end::{Op, Outcome};
 use crate::engine::parts::Parts;
 use crate::item::Item;
@@ -58,6 +59,16 @@ impl Parts {
             && self.report.has_room()
     }
 
+    /// So many small files are still to be sent that more SFTP servers than one are worth it.
+    pub(in crate::engine) fn wants_channels_for_small_files(&self) -> bool {
+        self.progress.ids() >= homes::BEGUN
+            && self.ends.channels.count() + 1 < self.options.limits.channels.unwrap_or(homes::CHANNELS)
+            && self.ends.may_share_small_files()
+            && !self.flow.rate.is_set()
+            && !self.options.dry_run
+            && self.tree.waiting_files() >= homes::WAITING
+    }
+
     /// Both ends are open: the data may follow.
     pub(in crate::engine) fn begin_data(&mut self, key: Key) {
         if !self.tasks.ask_for_holes(key, &mut self.ends, self.options.placing.resume) {
@@ -90,6 +101,7 @@ impl Parts {
         let mut file = File::new(id, item, self.progress.now);
         (file.state, file.requests.size, file.outstanding) = (State::Comparing(None), size, 2);
         let key = self.tasks.files.insert(file);
+        self.ends.begin_on_first(key);
         for (side, path) in [(Side::Source, source), (Side::Target, target)] {
             self.ends.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Contents(side)));
         }
