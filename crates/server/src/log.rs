@@ -21,7 +21,7 @@ pub use crate::log_level::Level;
 use crate::log_level::{prefix, severity};
 use crate::monitor_ipc::MonitorRequest;
 
-/// Largest length of a line that is sent to the monitor, characters.
+/// Largest length of a line, characters; of one that is written, bytes. OpenSSH cuts lines at 1,023 bytes.
 pub(crate) const LONGEST_LINE: usize = 4096;
 
 /// The program's name in the system's logs.
@@ -79,6 +79,24 @@ pub(crate) fn shown_reason(text: &str) -> &str {
 
 pub(crate) fn at_most(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
+}
+
+/// Escapes control characters. Truncates what is longer than [`LONGEST_LINE`], because a client chooses many
+/// of the names in lines, and a packet has place for 256 KiB.
+fn escaped(text: &str) -> String {
+    let mut line = String::new();
+    for c in text.chars() {
+        match c {
+            c if lh_wire::is_hidden(c) => line.extend(c.escape_default()),
+            c => line.push(c),
+        }
+        if line.len() > LONGEST_LINE {
+            line.truncate(line.floor_char_boundary(LONGEST_LINE));
+            line.push('\u{2026}');
+            break;
+        }
+    }
+    line
 }
 
 /// Truncates a user name, which may belong to no account, as OpenSSH does. So the rest of the line, such as
@@ -271,13 +289,7 @@ impl Log {
             let _ = (&mut &*socket).write_all(&framed);
             return;
         }
-        let mut line = String::new();
-        for c in text.to_string().chars() {
-            match c {
-                c if lh_wire::is_hidden(c) => line.extend(c.escape_default()),
-                c => line.push(c),
-            }
-        }
+        let mut line = escaped(&text.to_string());
         if self.preauth {
             line.push_str(" [preauth]");
         }
@@ -367,6 +379,22 @@ mod tests {
         assert_eq!(shown_name(&format!("{}\u{e9}", "x".repeat(99))), "x".repeat(99));
         assert_eq!(at_most("short", 400), "short");
         assert_eq!(at_most("\u{e9}", 1), "");
+    }
+
+    #[test]
+    fn lines_have_a_greatest_length() {
+        let log = Log::lines(Level::Info);
+        for name in ["x", "\u{e9}", "\x1b"] {
+            info!(log.of_requests(), "refused {}", name.repeat(250_000));
+        }
+        info!(log, "{}", "y".repeat(LONGEST_LINE));
+        let lines = log.taken();
+        let (whole, cut) = lines.split_last().unwrap();
+        assert_eq!((cut.len(), whole.len()), (3, LONGEST_LINE));
+        for line in cut {
+            assert!(line.starts_with("refused ") && line.ends_with('\u{2026}'), "{line}");
+            assert!((LONGEST_LINE - 1..LONGEST_LINE + 4).contains(&line.len()), "{}", line.len());
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::hosts::shown_endpoint;
-use crate::log::{error, info, verbose};
+use crate::log::{error, info, shown_name, verbose};
 use crate::session::command::{self, Decision, Plan, RequestedProgram};
 use crate::session::shared::Shared;
 
@@ -62,6 +62,7 @@ pub(super) fn log_start(
     let what = &decision.what;
     match (&decision.plan, wanted) {
         (Plan::Nothing, RequestedProgram::Subsystem(name)) => {
+            let name = shown_name(name);
             info!(
                 shared.requests_log,
                 "subsystem request for {name} by user {user} failed, subsystem not found"
@@ -69,6 +70,7 @@ pub(super) fn log_start(
             return;
         }
         (_, RequestedProgram::Subsystem(name)) => {
+            let name = shown_name(name);
             info!(shared.requests_log, "subsystem request for {name} by user {user}");
         }
         _ => {}

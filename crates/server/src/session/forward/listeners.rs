@@ -19,7 +19,7 @@ use super::state::{Forwards, Listener};
 use super::taking::Taking;
 use super::towards_client::forwarded;
 use crate::hosts::shown_endpoint;
-use crate::log::{error, info, verbose};
+use crate::log::{error, info, shown_name, verbose};
 
 /// Largest number of listeners per connection. Each may be several sockets.
 const MAX_LISTENERS: usize = 256;
@@ -150,7 +150,7 @@ impl Forwards {
                 }
                 if !permits::may_listen(shared, host, *port) {
                     let peer = shared.client.peer.get();
-                    let from = shown_endpoint(peer);
+                    let (from, host) = (shown_endpoint(peer), shown_name(host));
                     info!(
                         shared.requests_log,
                         "Received request from {from} to remote forward to host {host} port {port}, \

@@ -28,7 +28,7 @@ pub(super) use state::Forwards;
 pub(super) use towards_client::{forwarded, idle_limit};
 
 use crate::hosts::shown_endpoint;
-use crate::log::{error, info};
+use crate::log::{error, info, shown_name};
 use requests::{direct_streamlocal, direct_tcpip};
 use towards_client::keep_alive;
 
@@ -52,7 +52,7 @@ impl Forwards {
     fn open_tcp(&self, id: ChannelId, host: String, port: u16, cx: &mut ControlCx<'_>) {
         if !permits::may_connect(&self.shared, &host, port) {
             let peer = self.shared.client.peer.get();
-            let from = shown_endpoint(peer);
+            let (from, host) = (shown_endpoint(peer), shown_name(&host));
             info!(
                 self.shared.requests_log,
                 "Received request from {from} to connect to host {host} port {port}, but the request was denied."
@@ -60,7 +60,7 @@ impl Forwards {
             return cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed");
         }
         let target = Target::Tcp { host: host.clone(), port };
-        self.connect(id, "direct-tcpip", format!("{host} port {port}"), &target, cx);
+        self.connect(id, "direct-tcpip", format!("{} port {port}", shown_name(&host)), &target, cx);
     }
 
     fn open_unix(&self, id: ChannelId, path: PathBuf, cx: &mut ControlCx<'_>) {
