@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::time::Duration;
 
 use lh_interop::tunnel::free_port;
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, find, our, peers};
@@ -105,9 +106,21 @@ fn broken_servers_stop_nothing() {
             let _ = socket.read(&mut [0; 100]);
         }
     });
+    // A tarpit, such as endlessh: lines before the identification without end.
+    let tarpit = at("127.0.0.6");
+    std::thread::spawn(move || {
+        for mut socket in tarpit.incoming().flatten() {
+            while socket.write_all(b"wait\r\n").is_ok() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    });
     std::thread::spawn(move || hangup.incoming().flatten().for_each(drop));
     let port = server.port_arg();
-    lab.write("hosts", "127.0.0.5\n127.0.0.2\n127.0.0.3\n127.0.0.4\nno-such-host.invalid\n127.0.0.1\n");
+    lab.write(
+        "hosts",
+        "127.0.0.5\n127.0.0.2\n127.0.0.3\n127.0.0.4\n127.0.0.6\nno-such-host.invalid\n127.0.0.1\n",
+    );
     let ran = scan(&lab, &["-T", "1", "-f", "hosts", "-p", &port]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(ran.text().lines().count(), 3, "{}", ran.text());
