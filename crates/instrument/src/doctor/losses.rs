@@ -43,7 +43,7 @@ pub(super) fn of_several(flows: &[Flow], idle: f64) -> Option<Losses> {
         }
         if !sender.is_reordered() {
             sum.segments += sender.segments;
-            sum.resent += sender.resent;
+            sum.resent += sender.lost();
         }
     }
     Some(sum)
@@ -54,7 +54,7 @@ pub(super) fn of_several(flows: &[Flow], idle: f64) -> Option<Losses> {
 /// several lose beyond that is of a queue that they overflow.
 fn counted(judged: &JudgedDirection<'_>) -> Option<(Losses, Option<Losses>)> {
     let sender = judged.sender()?;
-    let one = Losses { segments: sender.segments, resent: sender.resent };
+    let one = Losses { segments: sender.segments, resent: sender.lost() };
     let several = judged.facts.throughput.lost_together(judged.direction);
     Some((one, several.filter(|several| several.part() <= most_by_chance(one))))
 }

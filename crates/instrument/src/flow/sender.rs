@@ -53,6 +53,13 @@ impl Sender {
             && (self.reordered >= FOR_EACH * self.resent || self.spurious >= MOSTLY * self.resent)
     }
 
+    /// Segments that were lost: those that were sent again, without those that the receiver had
+    /// already. Where it had more of them already, the path delivers packets twice, and which ones were
+    /// sent in vain is not known.
+    pub(crate) fn lost(&self) -> f64 {
+        if self.spurious <= self.resent { self.resent - self.spurious } else { self.resent }
+    }
+
     /// Segments that arrived twice although they were sent once: the receiver reports each that it had
     /// already (DSACK, RFC 2883), also those that were sent again.
     pub(crate) fn duplicated(&self) -> f64 {
@@ -240,6 +247,9 @@ mod tests {
         assert_eq!((got.receive_window, got.send_buffer), (Some(0.75), Some(0.0)));
         assert_eq!((got.segments, got.resent, got.segment), (6800.0, 34.0, 1448.0));
         assert_eq!((got.spurious, got.reordered, got.marked), (30.0, 12.0, 71.0));
+        // What the receiver had already was not lost, unless the path delivers packets twice.
+        assert_eq!(got.lost(), 4.0);
+        assert_eq!(Sender { spurious: 90.0, ..got.clone() }.lost(), 34.0);
         assert_eq!((got.window, got.congestion_window), (Some(65_536.0), Some(144_800.0)));
         assert_eq!(got.congestion_control.as_deref(), Some("cubic"));
         assert_eq!(got.paced, None);
