@@ -37,6 +37,8 @@ const SOME: f64 = 0.1;
 /// which they have nothing to do, from which a limit keeps it from them.
 const MOSTLY: f64 = 0.6;
 const IDLE: f64 = 0.2;
+/// Part of the time for which a process runs that wants to run all the time, below which a limit may be why.
+const RARELY: f64 = 0.1;
 
 /// Says where a limit of processor time is raised.
 fn higher_quota(end: &str) -> String {
@@ -314,13 +316,18 @@ impl JudgedDirection<'_> {
         }
         // The rest of the time it had nothing to do.
         let factor = 1.0 / (1.0 - turns.waited).max(0.05);
+        // Programs of the same priority leave more to each.
+        let may_be_limit = turns.ran < RARELY && turns.waited >= MOSTLY;
+        let limit = may_be_limit.then(|| {
+            format!("so little is rarely left by programs alone: a control group may limit it, whose files show that to root on {end}")
+        });
         Some(Finding {
             cause: "processor",
             title: format!(
                 "Other programs on {end} keep the processor from the SSH process, which limits {}s.",
                 self.direction.name()
             ),
-            evidence: vec![self.measured(), turns_of(end, turns)],
+            evidence: [self.measured(), turns_of(end, turns)].into_iter().chain(limit).collect(),
             gain: format!("about {factor:.1} times, with a core for itself"),
             change: vec![
                 format!(

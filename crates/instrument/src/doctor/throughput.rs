@@ -265,7 +265,19 @@ fn rekeying(judged: &JudgedDirection<'_>) -> Option<Finding> {
         None => {
             // Where the sender's peer begins an exchange, it waits for one round trip only.
             let least = 1.0 / (1.0 - 0.5 * share);
-            format!("about {least:.1} to {factor:.1} times, by one to two round trips of each exchange")
+            let of_waits = "by one to two round trips of each exchange";
+            // TCP that waits so often has no time to grow.
+            let best = Direction::BOTH.into_iter().filter_map(|way| judged.facts.throughput.best_rate(way));
+            let best = best.fold(0.0, f64::max);
+            let most = best / flow.rate.max(1.0);
+            if most >= EACH_IS_LIMITED * factor {
+                format!(
+                    "about {least:.1} to {factor:.1} times, {of_waits}; up to {most:.1} times, as TCP grows then: {} passed at most",
+                    rate(best)
+                )
+            } else {
+                format!("about {least:.1} to {factor:.1} times, {of_waits}")
+            }
         }
     };
     Some(Finding {

@@ -42,6 +42,12 @@ fn end_that_waits_longer_is_the_slower_one() {
     flow.server.turns = Some(Turns { ran: 0.15, waited: 0.84 });
     (flow.application.starved, flow.windows.closed) = (Some(0.5), 0.5);
     assert!(first(&facts).1.starts_with("Other programs on the server"), "{:?}", first(&facts));
+    let of_limit =
+        |facts: &Facts| diagnose(facts)[0].evidence.iter().any(|line| line.contains("control group"));
+    assert!(!of_limit(&facts));
+    // So little is left by a limit.
+    up(&mut facts).server.turns = Some(Turns { ran: 0.03, waited: 0.95 });
+    assert!(of_limit(&facts));
     // One that waits long, and wants little, is no limit.
     up(&mut facts).server.turns = Some(Turns { ran: 0.01, waited: 0.7 });
     assert!(first(&facts).1.starts_with("Other programs on this machine"), "{:?}", first(&facts));
