@@ -152,6 +152,28 @@ impl System {
         words.filter(|word| *word != "lock").map_while(|word| word.parse().ok()).next()
     }
 
+    /// The command that gives the other end a route of its own, which is the present one without the metric
+    /// `without`, and with `with` in addition; `None` where the route is not understood. A person runs it:
+    /// words with other characters than those of names and numbers are none of a route.
+    pub(crate) fn route_command(&self, without: &str, with: &str) -> Option<String> {
+        let words: Vec<&str> = self.text("route")?.split_whitespace().collect();
+        let address: IpAddr = words.first()?.parse().ok()?;
+        let value = |name: &str| {
+            let after = words.iter().skip_while(|word| **word != name).skip(1);
+            let is_locked = after.clone().next() == Some(&"lock");
+            let value = after.copied().find(|word| *word != "lock")?;
+            Some(format!("{name} {}{value}", if is_locked { "lock " } else { "" }))
+        };
+        // What the kernel has learned of the path expires.
+        let is_learned = words.contains(&"expires");
+        let kept = ROUTE_WORDS.iter().filter(|name| **name != without && !(is_learned && **name == "mtu"));
+        let kept: Vec<String> = kept.filter_map(|name| value(name)).collect();
+        let command = [format!("ip route replace {address}"), kept.join(" "), with.to_owned()];
+        let command = command.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || " .:-_@".contains(letter);
+        (command.chars().all(is_plain) && !words.contains(&"inet6")).then_some(command)
+    }
+
     /// The memory groups of the SSH process that have a limit, before any transfer.
     pub(crate) fn memory(&self) -> MemoryGroups {
         self.text("memory").map(memory::groups).unwrap_or_default()
@@ -163,6 +185,10 @@ impl System {
             .is_some_and(|all| all.split_whitespace().any(|each| each == name))
     }
 }
+
+/// Words of a route, as `ip route get` shows it, that a route for one host has as well.
+const ROUTE_WORDS: [&str; 11] =
+    ["via", "dev", "src", "mtu", "advmss", "window", "cwnd", "ssthresh", "initcwnd", "initrwnd", "congctl"];
 
 /// Characters of an answer that are shown.
 const LONGEST_ANSWER: usize = 100;

@@ -169,9 +169,12 @@ fn fixed_buffer(judged: &JudgedDirection<'_>, window: f64) -> Option<(String, St
     if let Some(most) = system.route_window().filter(|most| (0.5 * most..=2.5 * most).contains(&window)) {
         return Some((
             format!("A route of {receiver} limits the receive window of {name}s (window {most:.0})."),
-            format!(
-                "on {receiver}: ip route change PREFIX … without \"window {most:.0}\" (ip route get shows the route)"
-            ),
+            match system.route_command("window", "") {
+                Some(command) => {
+                    format!("on {receiver}: {command} (a route without \"window {most:.0}\", to this host)")
+                }
+                None => format!("on {receiver}: ip route change PREFIX … without \"window {most:.0}\""),
+            },
         ));
     }
     let first =

@@ -105,10 +105,16 @@ fn by_route(judged: &JudgedDirection<'_>) -> Option<Held> {
             size(segments * sender.segment)
         ),
         evidence: vec![format!("ip route get there: {}", system.text("route").unwrap_or_default())],
-        change: format!(
-            "on {end}: ip route change PREFIX … without \"{name} lock {segments:.0}\" (ip route get shows the route); then ip \
-             tcp_metrics flush, which forgets it"
-        ),
+        change: match system.route_command(name, "") {
+            Some(command) => format!(
+                "on {end}: {command}; ip tcp_metrics flush (a route without \"{name} {segments:.0}\", to this host; the second \
+                 command forgets it)"
+            ),
+            None => format!(
+                "on {end}: ip route change PREFIX … without \"{name} lock {segments:.0}\"; then ip tcp_metrics flush, which \
+                 forgets it"
+            ),
+        },
     })
 }
 
@@ -145,7 +151,6 @@ fn by_metrics(judged: &JudgedDirection<'_>) -> Option<Held> {
 fn by_control(judged: &JudgedDirection<'_>) -> Option<Held> {
     let control = judged.sender()?.congestion_control.as_deref()?;
     let (end, name) = (judged.direction.sender(), judged.direction.name());
-    let system = judged.facts.systems.sending(judged.direction);
     let better = measured(judged);
     let is_usual = USUAL.iter().any(|usual| control.starts_with(usual));
     let is_slow = !is_usual && (!grows_by_segments(control) || fills_late(judged));
@@ -153,21 +158,7 @@ fn by_control(judged: &JudgedDirection<'_>) -> Option<Held> {
         return None;
     }
     let other = better.map_or("cubic", |(name, _)| name);
-    let tried = judged.other_control();
-    let overruled = matches!(tried, Some(OtherControl::Overruled { .. }))
-        || system.text("route").is_some_and(|route| route.contains(" congctl "));
-    let change = if overruled {
-        format!(
-            "on {end}: ip route change PREFIX … congctl lock {other} (the route to the other end has a congctl, which \
-             overrules the sysctl)"
-        )
-    } else {
-        let file = if judged.direction == Direction::Up { "ssh_config" } else { "lhsshd's sshd_config" };
-        format!(
-            "on {end}: sysctl -w net.ipv4.tcp_congestion_control={other} (or TcpCongestion {other} in {file})"
-        )
-    };
-    let tried = tried.and_then(|tried| match tried {
+    let tried = judged.other_control().and_then(|tried| match tried {
         OtherControl::Measured { name, rate: reached, .. } => {
             Some(format!("the same upload with {name}: {}", rate(*reached)))
         }
@@ -176,8 +167,35 @@ fn by_control(judged: &JudgedDirection<'_>) -> Option<Held> {
     Some(Held {
         title: format!("The congestion control {control} of {end} does not fill the path on {name}s."),
         evidence: habit(control).into_iter().map(str::to_owned).chain(tried).collect(),
-        change,
+        change: choice_of(judged, other),
     })
+}
+
+/// The change that has the sending end use another congestion control. That of a route overrules the sysctl,
+/// and a locked one also what programs choose.
+pub(super) fn choice_of(judged: &JudgedDirection<'_>, other: &str) -> String {
+    let (end, system) = (judged.direction.sender(), judged.facts.systems.sending(judged.direction));
+    let file = if judged.direction == Direction::Up { "ssh_config" } else { "lhsshd's sshd_config" };
+    let program = format!("TcpCongestion {other} in {file}");
+    let route = system.text("route").filter(|route| route.contains(" congctl "));
+    let is_locked = matches!(judged.other_control(), Some(OtherControl::Overruled { .. }))
+        || route.is_some_and(|route| route.contains(" congctl lock "));
+    if route.is_none() && !is_locked {
+        let is_there = other != "bbr" || system.has_congestion_control(other);
+        let load = if is_there { "" } else { "modprobe tcp_bbr; " };
+        return format!("on {end}: {load}sysctl -w net.ipv4.tcp_congestion_control={other} (or {program})");
+    }
+    let (choice, why) = if is_locked {
+        (
+            format!("congctl lock {other}"),
+            "a congctl lock, which overrules the sysctl and TcpCongestion".to_owned(),
+        )
+    } else {
+        (format!("congctl {other}"), format!("a congctl, which overrules the sysctl; or {program}"))
+    };
+    let command = system.route_command("congctl", &choice);
+    let command = command.unwrap_or_else(|| format!("ip route change PREFIX … {choice}"));
+    format!("on {end}: {command} (the route to the other end has {why})")
 }
 
 /// Seconds in which a control that grows by one segment in each round trip fills half a path, from which it

@@ -3,10 +3,11 @@
 use lh_metrics::drops::Drops;
 use lh_metrics::loss::{is_bbr, limits_rate};
 
+use super::congestion::choice_of;
 use super::facts::{Losses, OtherControl};
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection};
-use crate::flow::{Direction, Flow, Sender};
+use crate::flow::{Flow, Sender};
 use crate::stats::{percent, rate, time};
 
 /// Lower limits of segments sent, and sent again, for a verdict about loss.
@@ -109,20 +110,10 @@ pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let name = control.unwrap_or("the congestion control");
     let mut change = selective_acks(judged);
     let is_selective = change.is_empty();
-    let sending = judged.facts.systems.sending(judged.direction);
     if let Some(OtherControl::Overruled { name: other }) = tried {
-        change.push(format!(
-            "on {}: ip route change PREFIX … congctl lock {other} (the route to the other end has a congctl lock, \
-             which overrules the sysctl and TcpCongestion; with lock again, it stays so for all programs)",
-            judged.direction.sender()
-        ));
+        change.push(choice_of(judged, other));
     } else if !is_bbr(control) {
-        let load = if sending.has_congestion_control("bbr") { "" } else { "modprobe tcp_bbr; " };
-        change.push(format!(
-            "on {}: {load}sysctl -w net.ipv4.tcp_congestion_control=bbr (or TcpCongestion bbr in {})",
-            judged.direction.sender(),
-            if judged.direction == Direction::Up { "ssh_config" } else { "lhsshd's sshd_config" }
-        ));
+        change.push(choice_of(judged, "bbr"));
     }
     change.push("copy with lhscp -j 4: several connections share the losses".to_owned());
     let gain = match tried {

@@ -2,8 +2,9 @@
 
 use lh_metrics::drops;
 
-use super::facts::{BelowPolicer, Facts, PathAtRest};
+use super::congestion::choice_of;
 use super::finding::{Finding, weight_of_factor};
+use super::facts::{BelowPolicer, Facts, PathAtRest};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection};
 use super::losses::{LEAST_RESENT, LEAST_SEGMENTS};
 use crate::flow::{Direction, Flow, Sender};
@@ -166,8 +167,7 @@ pub(super) fn short_queue(judged: &JudgedDirection<'_>) -> Option<Finding> {
         gain: format!("{gain:.1} times, measured with pacing; {}", judged.gain()),
         change: vec![
             format!("TcpPacing {limit} in ssh_config, or lhscp --pace {limit}, and more as long as nothing gets lost"),
-            "or on this machine: modprobe tcp_bbr; sysctl -w net.ipv4.tcp_congestion_control=bbr, which paces by itself"
-                .to_owned(),
+            format!("or {}; bbr paces by itself", choice_of(judged, "bbr")),
             "or have who runs the path lengthen the queue of its switch or router: a third of a round trip's data".to_owned(),
         ],
         weight: weight_of_factor(judged.factor().unwrap_or(1.0).max(gain)) + 0.2,
@@ -202,7 +202,7 @@ fn likely_short_queue(judged: &JudgedDirection<'_>) -> Option<Finding> {
         ],
         gain: judged.gain(),
         change: vec![
-            "on the server: modprobe tcp_bbr; sysctl -w net.ipv4.tcp_congestion_control=bbr, which paces by itself".to_owned(),
+            format!("{}; bbr paces by itself", choice_of(judged, "bbr")),
             "or copy with lhscp -j 4: the bursts of several connections are shorter".to_owned(),
             "or have who runs the path lengthen the queue of its switch or router: a third of a round trip's data".to_owned(),
         ],

@@ -70,6 +70,35 @@ fn route_with_a_congestion_window_is_named() {
 }
 
 #[test]
+fn control_of_a_route_is_changed_in_the_route() {
+    let mut facts = slow("lp", 350.0);
+    for (route, changed) in [
+        ("congctl lp mtu lock 1400", "mtu lock 1400 congctl cubic"),
+        ("congctl lock lp window 9000", "window 9000 congctl lock cubic"),
+        ("congctl lp expires 99sec mtu 1300", "congctl cubic"),
+    ] {
+        let route = format!("10.0.0.2 via 10.0.1.1 dev eth0 src 10.0.0.1 uid 0 \\    cache {route}");
+        facts.systems.here = system(&route, "", "1");
+        let command = format!(
+            "on this machine: ip route replace 10.0.0.2 via 10.0.1.1 dev eth0 src 10.0.0.1 {changed} ("
+        );
+        assert!(diagnose(&facts)[0].change[0].starts_with(&command), "{:?}", diagnose(&facts)[0]);
+    }
+    // Words that are none of a route are not shown as a command.
+    facts.systems.here = system("10.0.0.2 dev $(reboot) congctl lp", "", "1");
+    assert!(diagnose(&facts)[0].change[0].contains("ip route change PREFIX … congctl cubic ("));
+    // The advice against losses is the same.
+    sender(&mut facts).resent = 60.0;
+    sender(&mut facts).segments = 6000.0;
+    (up(&mut facts).rate, facts.throughput.up.together) = (0.3e6, Some(1.2e6));
+    facts.systems.here = system("10.0.0.2 dev eth0 src 10.0.0.1 \\ cache congctl reno", "", "1");
+    sender(&mut facts).congestion_control = Some("reno".to_owned());
+    let found = diagnose(&facts).remove(0);
+    let command = "on this machine: ip route replace 10.0.0.2 dev eth0 src 10.0.0.1 congctl bbr (";
+    assert!(found.cause == "loss" && found.change[0].starts_with(command), "{found:?}");
+}
+
+#[test]
 fn metrics_of_earlier_connections_are_named() {
     let mut facts = slow("cubic", 60.0);
     let metrics = "10.0.0.2 age 12.5sec ssthresh 9 cwnd 30 rtt 50000us";
