@@ -269,8 +269,17 @@ pub(super) fn send_buffer(judged: &JudgedDirection<'_>) -> Option<Finding> {
 
 /// Largest round trip under load, as a multiple of the idle one, without a queue on the path.
 const NO_QUEUE: f64 = 1.15;
-/// How many times as much has to pass in the other direction.
+/// How many times as much has to pass in the other direction; and where a person has made the buffer smaller
+/// than Linux does on any machine (`tcp_init`), bytes.
 const MUCH_FASTER: f64 = 2.0;
+const FASTER: f64 = 1.3;
+const LEAST_OF_LINUX: f64 = 65_536.0;
+
+/// Returns whether a person has made the sending system's buffers smaller than Linux does on any machine.
+pub(super) fn is_below_linux(judged: &JudgedDirection<'_>) -> bool {
+    let limit = judged.facts.systems.sending(judged.direction).buffer_limit("tcp_wmem");
+    limit.is_some_and(|limit| limit < LEAST_OF_LINUX)
+}
 
 /// Finds a flow that stays at what the sending system's largest buffer holds, without losses and without a
 /// queue, on a path that carries much more in the other direction. TCP does not always count the wait for its
@@ -282,12 +291,15 @@ pub(super) fn likely_send_buffer(judged: &JudgedDirection<'_>) -> Option<Finding
     let (flight, idle) = (judged.in_flight(), judged.facts.round_trip());
     // A third of a buffer and more is the memory that packets take besides their data.
     let is_full = (0.4..=1.1).contains(&(flight / limit));
-    let has_queue = sender.loaded_rtt.is_none_or(|loaded| loaded > NO_QUEUE * idle);
+    // So little under way makes no queue that would tell a slow line from slow processors.
+    let has_queue =
+        !is_below_linux(judged) && sender.loaded_rtt.is_none_or(|loaded| loaded > NO_QUEUE * idle);
     let loses = judged.flow.loss().is_some_and(|part| part > 0.0);
     let back = judged.direction.other();
     let best = judged.facts.throughput.best_rate(judged.direction).unwrap_or(0.0).max(judged.flow.rate);
     let times = judged.facts.throughput.best_rate(back)? / best.max(1.0);
-    if !is_full || has_queue || loses || times < MUCH_FASTER {
+    let enough = if is_below_linux(judged) { FASTER } else { MUCH_FASTER };
+    if !is_full || has_queue || loses || times < enough {
         return None;
     }
     let (end, name) = (judged.direction.sender(), judged.direction.name());

@@ -62,6 +62,8 @@ pub(super) fn causes(judged: &JudgedDirection<'_>) -> Vec<Finding> {
         found.extend(
             outages::outages(judged)
                 .or_else(|| send_rate(judged))
+                // TCP has nothing to send at most looks where so little fits into its buffer.
+                .or_else(|| buffer().filter(|_| buffers::is_below_linux(judged)))
                 .or_else(|| starved::judge(judged))
                 .or_else(buffer)
                 .or_else(|| path(judged)),

@@ -98,6 +98,29 @@ fn control_of_a_route_is_changed_in_the_route() {
     assert!(found.cause == "loss" && found.change[0].starts_with(command), "{found:?}");
 }
 
+/// Facts of a path of 0.4 ms whose server may send from buffers of 32 kB.
+#[test]
+fn buffer_below_any_default_is_named_on_a_short_path() {
+    let mut facts = good();
+    facts.path.pings = vec![0.0004];
+    facts.logins.timed.iter_mut().for_each(|login| login[0].1 = 0.0004);
+    facts.systems.there = System::from_pairs(&[("tcp_wmem", "4096 32768 32768")]);
+    (up(&mut facts).rate, up(&mut facts).tcp.least_rtt) = (119e6, Some(0.0004));
+    facts.throughput.up.together = Some(118e6);
+    let down = facts.throughput.down.flow.as_mut().unwrap();
+    (down.rate, down.tcp.least_rtt) = (62.8e6, Some(0.0004));
+    let sender = down.tcp.sender.as_mut().unwrap();
+    (sender.loaded_rtt, sender.congestion_window) = (Some(0.0025), None);
+    facts.throughput.down.together = Some(59e6);
+    let named = |facts: &Facts| diagnose(facts).into_iter().any(|found| found.cause == "send_buffer");
+    assert!(named(&facts), "{:?}", diagnose(&facts));
+    // TCP that runs dry so often is no fault of the command.
+    facts.throughput.down.flow.as_mut().unwrap().application.starved = Some(1.0);
+    assert!(named(&facts), "{:?}", diagnose(&facts));
+    facts.systems.there = System::from_pairs(&[("tcp_wmem", "4096 16384 4194304")]);
+    assert!(!named(&facts));
+}
+
 #[test]
 fn metrics_of_earlier_connections_are_named() {
     let mut facts = slow("cubic", 60.0);
