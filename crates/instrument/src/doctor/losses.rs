@@ -1,6 +1,6 @@
 //! Lost segments that hold a congestion control back.
 
-use lh_metrics::drops::Drops;
+use lh_metrics::drops::{self, Drops};
 use lh_metrics::loss::{is_bbr, limits_rate};
 
 use super::congestion::choice_of;
@@ -165,6 +165,9 @@ pub(super) fn loss(judged: &JudgedDirection<'_>) -> Option<Finding> {
                 }
                 None => format!("at that loss {name} reaches about {}", rate(bearable(part))),
             }),
+            bursts.and(judged.flow.tcp.drops.as_ref()).filter(|course| drops::is_short(course.round_trip(), judged.facts.round_trip())).map(
+                |_| "no queue shows before them: one that is too short for a connection's bursts may be why, or a link that fails for moments".to_owned(),
+            ),
         ]
         .into_iter()
         .flatten()

@@ -1,10 +1,11 @@
 //! Causes that packets meet on the way: a policer, which drops what exceeds a rate, and small packets.
 
 use lh_metrics::drops;
+use lh_metrics::loss::is_bbr;
 
 use super::congestion::choice_of;
-use super::finding::{Finding, weight_of_factor};
 use super::facts::{BelowPolicer, Facts, PathAtRest};
+use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection};
 use super::losses::{LEAST_RESENT, LEAST_SEGMENTS};
 use crate::flow::{Direction, Flow, Sender};
@@ -174,21 +175,44 @@ pub(super) fn short_queue(judged: &JudgedDirection<'_>) -> Option<Finding> {
     })
 }
 
-/// Finds downloads that lose segments without a queue, over a path whose uploads are held back by a short
-/// queue. What the server sends cannot be paced from here.
+/// Segments that the first burst of a flow loses at least in a short queue, and how many times as many as all
+/// that follow. Losses by chance are spread over the flow.
+const BURST_LOST: f64 = 20.0;
+const MORE_THAN_LATER: f64 = 5.0;
+/// Part of the best rate of the path up to which a flow is far below it.
+const HALF: f64 = 0.5;
+
+/// Returns whether a flow lost its first burst, and nearly nothing later, while it is far below what the path
+/// carries: TCP takes the burst's losses for the path's rate. A control that paces its bursts does not.
+fn is_short_burst(judged: &JudgedDirection<'_>, course: &drops::Drops) -> bool {
+    let control = judged.sender().and_then(|sender| sender.congestion_control.as_deref());
+    let is_burst = course.returned < RETURNED
+        && course.first >= BURST_LOST
+        && course.first >= MORE_THAN_LATER * course.later;
+    let best = Direction::BOTH.into_iter().filter_map(|way| judged.facts.throughput.best_rate(way));
+    let is_slow = judged.flow.rate < HALF * best.fold(0.0, f64::max);
+    is_burst && is_slow && !is_bbr(control) && drops::is_short(course.round_trip(), judged.facts.round_trip())
+}
+
+/// Finds downloads that lose segments without a queue: over a path whose uploads are held back by a short
+/// queue, or all of them in the first burst. What the server sends cannot be paced from here.
 fn likely_short_queue(judged: &JudgedDirection<'_>) -> Option<Finding> {
     let upload = judged.facts.throughput.significant(Direction::Up)?;
-    short_queue(&JudgedDirection { facts: judged.facts, direction: Direction::Up, flow: upload })?;
+    let upload = JudgedDirection { facts: judged.facts, direction: Direction::Up, flow: upload };
+    let is_as_upload = short_queue(&upload).is_some();
     let factor = judged.factor().filter(|factor| *factor >= EACH_IS_LIMITED)?;
     let sender = judged.sender().filter(|sender| sender.resent >= LEAST_RESENT && !sender.is_reordered())?;
     let course = judged.flow.tcp.drops.as_ref()?;
-    if course.is_of_full_queue(judged.facts.round_trip()) {
+    if course.is_of_full_queue(judged.facts.round_trip()) || !(is_as_upload || is_short_burst(judged, course))
+    {
         return None;
     }
     Some(Finding {
         cause: "short_queue",
-        title: "A short queue on the path seems to drop the bursts of one connection on downloads, as on uploads."
-            .to_owned(),
+        title: format!(
+            "A short queue on the path seems to drop the bursts of one connection on downloads{}.",
+            if is_as_upload { ", as on uploads" } else { "" }
+        ),
         evidence: vec![
             judged.measured(),
             format!(
@@ -197,8 +221,15 @@ fn likely_short_queue(judged: &JudgedDirection<'_>) -> Option<Finding> {
                 time(course.round_trip()),
                 time(judged.facts.round_trip())
             ),
-            "uploads over this path lose nothing where they are paced; what the server sends cannot be paced from here"
-                .to_owned(),
+            if is_as_upload {
+                "uploads over this path lose nothing where they are paced; what the server sends cannot be paced from here"
+                    .to_owned()
+            } else {
+                format!(
+                    "its first burst lost {:.0} segments, and all that came after it {:.0}; chance would have spread them",
+                    course.first, course.later
+                )
+            },
         ],
         gain: judged.gain(),
         change: vec![

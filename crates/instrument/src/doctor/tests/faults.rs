@@ -403,6 +403,7 @@ fn policer_of_each_connection_drops_nothing_below_its_rate() {
     assert!(!is_named(&facts, "policer") && !is_named(&facts, "loss"));
     // Downloads that lose segments without a queue, too, meet the same one.
     let uploads = facts.throughput.up.clone();
+    let uploads_before = uploads.clone();
     let downloads = std::mem::replace(&mut facts.throughput.down, uploads);
     let found = diagnose(&facts);
     assert_eq!([found[0].cause, found[1].cause], ["short_queue"; 2], "{found:?}");
@@ -411,7 +412,24 @@ fn policer_of_each_connection_drops_nothing_below_its_rate() {
     let of_queue = Drops { first_round_trip: 0.09, later_round_trip: Some(0.09), ..course.clone() };
     facts.throughput.down.flow.as_mut().unwrap().tcp.drops = Some(of_queue);
     assert!(diagnose(&facts).iter().filter(|found| found.cause == "short_queue").count() == 1);
+    // Without uploads that lose anything, the queue shows where all was lost in the first burst.
+    facts.throughput.up.flow.clone_from(&downloads.flow);
+    facts.throughput.up.together = downloads.together;
+    facts.other_settings.below_policer = None;
+    let mut of_burst = |course: Drops| {
+        facts.throughput.down.flow.as_mut().unwrap().tcp.drops = Some(course);
+        diagnose(&facts).into_iter().find(|found| found.cause == "short_queue")
+    };
+    let burst = Drops { first: 44.0, later: 1.0, returned: 1, ..course.clone() };
+    let found = of_burst(burst.clone()).expect("the queue");
+    assert!(
+        found.title.ends_with("on downloads.") && found.evidence[2].contains("lost 44 segments"),
+        "{found:?}"
+    );
+    assert!(of_burst(Drops { later: 30.0, ..burst.clone() }).is_none());
+    assert!(of_burst(Drops { returned: 4, ..burst }).is_none());
     facts.throughput.down = downloads;
+    facts.throughput.up = uploads_before;
     facts.other_settings.below_policer = Some(below);
     // Of an upload that short, a path that loses by chance would have lost few.
     *sender(&mut facts) = Sender { resent: 9.0, segments: 1658.0, ..sender(&mut facts).clone() };

@@ -103,6 +103,7 @@ fn loss_is_named_only_where_more_connections_are_faster() {
         found.evidence[2].contains("at 15 times, 10 in a row") && found.evidence[2].contains("1.5 MB/s"),
         "{found:?}"
     );
+    assert!(found.evidence[3].starts_with("no queue shows"));
     facts.throughput.up.together = Some(0.61e6);
     assert!(diagnose(&facts).iter().all(|finding| finding.cause != "loss"));
 }
