@@ -21,6 +21,7 @@ use lh_wire::{Reader, Writer};
 
 use super::channel::SessionChannel;
 use super::forward::{Forwards, Replies};
+use super::joined_path::JoinedPath;
 use super::resuming::Resuming;
 use super::shared::Shared;
 use super::tunnel;
@@ -52,6 +53,8 @@ pub(super) struct Serving {
     idle_channels: Option<IdleChannels>,
     /// The session's resumption; `None` where it may not outlive its connection.
     resuming: Option<Resuming>,
+    /// `Some` where the connection has joined a session, and the configuration has no probes of its own.
+    joined_path: Option<JoinedPath>,
     /// Signals that end the session (SIGTERM).
     signals: Option<Signals>,
 }
@@ -72,7 +75,9 @@ impl Serving {
         let unused = shared.settings.unused_connection_timeout.value.duration();
         let unused_until = unused.and_then(|time| Instant::now().checked_add(time));
         let idle = shared.settings.channel_timeout.of_all_channels();
+        let asks = shared.settings.client_alive_interval.value.duration().is_some();
         Self {
+            joined_path: (shared.joined && !asks).then(|| JoinedPath::new(Instant::now())),
             idle_channels: idle.map(|limit| IdleChannels::new(limit, Instant::now())),
             shared,
             host_keys,
@@ -326,6 +331,13 @@ impl Control for Serving {
         }
         if let Some(idle) = &mut self.idle_channels {
             idle.before_wait(cx);
+        }
+        if self.joined_path.as_mut().is_some_and(|path| path.check(cx)) {
+            self.joined_path = None;
+            let (user, peer) = (&self.shared.user.name, self.shared.client.peer.get());
+            let from = shown_endpoint(peer);
+            info!(self.shared.log, "Timeout, client not responding from user {user} {from}");
+            cx.stop(255);
         }
         let Some(time) = self.shared.settings.unused_connection_timeout.value.duration() else { return };
         if cx.handler_count() > 0 {

@@ -22,6 +22,7 @@ mod forward;
 mod greeting;
 #[cfg(test)]
 mod hostile_processes;
+mod joined_path;
 mod listed;
 mod listed_program;
 mod login;

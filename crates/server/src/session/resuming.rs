@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use super::common::{bound_receive_buffer, tune};
 use super::shared::Shared;
-use super::terminal;
+use super::{joined_path, terminal};
 use crate::log::{debug, error, info};
 use crate::monitor_ipc::{MonitorRequest, MonitorSocket, MonitorSocketError};
 use crate::resuming::{FromUser, Moved, TIMEOUT, ToUser};
@@ -26,10 +26,15 @@ const MONITOR: usize = 0;
 
 /// Returns interval and count of keepalives to the client. A resumable session has none of its own: a client
 /// that sleeps is silent, and its session must not end sooner than one that ends with its connection. A
-/// client that comes back takes over the session even while the old connection seems to be alive.
-pub(super) fn keepalive(settings: &ServerSettings) -> Option<(Duration, u32)> {
-    let interval = settings.client_alive_interval.value.duration()?;
-    Some((interval, settings.client_alive_count_max.value))
+/// client that comes back takes over the session even while the old connection seems to be alive. One that
+/// has `joined` a session is asked, so that its TCP answers; missing answers alone do not end it
+/// ([`JoinedPath`](super::joined_path::JoinedPath)).
+pub(super) fn keepalive(settings: &ServerSettings, joined: bool) -> Option<(Duration, u32)> {
+    match settings.client_alive_interval.value.duration() {
+        Some(interval) => Some((interval, settings.client_alive_count_max.value)),
+        None if joined => Some((joined_path::INTERVAL, 0)),
+        None => None,
+    }
 }
 
 /// Growth of a waiting session's memory after which the monitor is told, bytes.
@@ -287,7 +292,7 @@ mod tests {
     /// Simulates silence; returns after how many seconds the path counts as broken.
     fn broken_after(lines: &str) -> Option<u64> {
         let start = Instant::now();
-        let (interval, count_max) = keepalive(&crate::testing::settings(lines))?;
+        let (interval, count_max) = keepalive(&crate::testing::settings(lines), false)?;
         let mut keepalive = Keepalive::new(interval, count_max, start);
         (0..7200).find(|second| {
             keepalive.on_timeout(start + Duration::from_secs(*second)) == KeepaliveAction::Dead
@@ -306,6 +311,14 @@ mod tests {
         {
             assert!(!error.ends_session(), "{error}");
         }
+    }
+
+    #[test]
+    fn joined_connections_are_asked_without_a_limit() {
+        let of = |lines, joined| keepalive(&crate::testing::settings(lines), joined);
+        assert_eq!(of("", true), Some((Duration::from_secs(30), 0)));
+        assert_eq!(of("ClientAliveInterval 5", true), Some((Duration::from_secs(5), 3)));
+        assert_eq!(of("", false), None);
     }
 
     #[test]

@@ -198,7 +198,7 @@ fn serve(
     let mut driver = Driver::new(link, channels(&shared.settings));
     driver.control().survive_breaks(session);
     driver.set_workers(Workers::configured(shared.settings.disable_mt_aes.value));
-    if let Some((interval, count_max)) = resuming::keepalive(&shared.settings) {
+    if let Some((interval, count_max)) = resuming::keepalive(&shared.settings, shared.joined) {
         driver.set_keepalive(interval, count_max);
     }
     driver.control().keep_first(FirstFlight::WINDOW);
