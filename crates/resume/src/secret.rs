@@ -68,11 +68,14 @@ impl Secret {
     }
 }
 
-/// Derives a key of one digest by HKDF-Expand, for one purpose of this extension.
+/// Derives a key of one digest by HKDF-Expand (RFC 5869 section 2.3), for one purpose of this extension: the
+/// first block of the expansion, which is an HMAC. Unlike a library's expansion it has no error, for which
+/// there would be no secret.
 fn expand(key: &[u8], purpose: &[u8]) -> Zeroizing<[u8; SECRET_LEN]> {
-    let info = [NAME.as_bytes(), b" ", purpose].concat();
-    // The expansion cannot fail, because key and result are as long as a digest.
-    Hash::Sha256.hkdf_expand_array(key, &info).unwrap_or_default()
+    let block = [NAME.as_bytes(), b" ", purpose, &[1]].concat();
+    let mut out = Zeroizing::new([0; SECRET_LEN]);
+    out.copy_from_slice(Hash::Sha256.hmac(key, &block).as_ref());
+    out
 }
 
 /// Returns the bytes that both proofs authenticate: every field of the request, and the session identifier of
@@ -274,6 +277,17 @@ mod tests {
         assert_eq!(client.accepted(&request, &[link], &export(link), &answer)?, 2);
         server.confirm();
         Ok(())
+    }
+
+    #[test]
+    fn keys_are_those_of_hkdf_expand() {
+        for (key, purpose) in
+            [([0; 32], b"first secret".as_slice()), ([7; 32], b"client proof"), ([9; 32], b"")]
+        {
+            let info = [b"resume@longhaul ".as_slice(), purpose].concat();
+            let expected = Hash::Sha256.hkdf_expand_array(&key, &info).unwrap();
+            assert_eq!(expand(&key, purpose), expected);
+        }
     }
 
     #[test]
