@@ -14,7 +14,8 @@ use crate::hosts::Job;
 use crate::key_kind::KeyKind;
 use crate::printer::Printer;
 
-/// How often the time that the server may be silent for (`-T`) may pass before it is given up, whatever it sends.
+/// How often the time that the server may be silent for (`-T`) may pass before it is given up, whatever it
+/// sends.
 const MOST_TIMEOUTS: u32 = 4;
 
 /// Settings of the queries.
@@ -85,8 +86,8 @@ fn key(
     let transport = Transport::new(config, Box::new(SystemRandom), Instant::now());
     let stream = Stream::socket(socket.into()).map_err(HostError::Local)?;
     let mut link = Link::new(transport, stream);
-    // The time of `-T` begins anew with all that comes, as in ssh-keyscan: a tarpit that sends lines before its
-    // identification without end would hold the scan for ever.
+    // The time of `-T` begins anew with all that comes, as in ssh-keyscan: a tarpit that sends lines before
+    // its identification without end would hold the scan for ever.
     let last = Instant::now() + MOST_TIMEOUTS * query.timeout;
     loop {
         let deadline = last.min(Instant::now() + query.timeout);
