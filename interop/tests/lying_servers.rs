@@ -30,7 +30,7 @@ fn reused_handles_corrupt_nothing() {
 #[test]
 fn odd_but_correct_servers_copy_everything() {
     over_pipes(&[Lie::OutOfOrder, Lie::DropsRequests, Lie::ShortReads, Lie::OddTimes, Lie::SizeEmpties]);
-    over_pipes(&[Lie::NoSeeks, Lie::RemovesOpened, Lie::LongReads]);
+    over_pipes(&[Lie::NoSeeks, Lie::RemovesOpened, Lie::MakesNoUpdated, Lie::LongReads]);
 }
 
 /// Covers: lhscp -X

@@ -233,6 +233,11 @@ impl Targets<'_> {
                         _ => {}
                     }
                 }
+                let may_be_made = fault.kind == FaultKind::NotFound && self.ends.is_foreign(Side::Target);
+                if may_be_made && !scp_like && !file.faults.failed && file.taken.kept == 0 {
+                    // Servers exist that make no file which is to be read as well (ssh-mitm).
+                    return self.open_for(key, Access::Emptied);
+                }
                 let first = !matches!(
                     file.state,
                     State::Opening(Opening::InPlace(Access::WriteOnly | Access::Emptied))
@@ -244,6 +249,10 @@ impl Targets<'_> {
                 return TargetNext::Failed(FailedStep::OpenTarget, fault);
             }
         };
+        if matches!(file.state, State::Opening(Opening::InPlace(Access::Emptied))) {
+            // For a reason that the next file has, too.
+            self.ends.facts.uncommon_opens = UncommonOpens::Ignored;
+        }
         file.handles.target = Some(handle);
         let asked = file.started;
         file.handles.old_size = info.filter(|info| info.kind == Kind::File).and_then(|info| info.size);

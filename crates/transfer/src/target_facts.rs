@@ -74,7 +74,8 @@ pub(crate) enum UncommonOpens {
     #[default]
     Unknown,
     Answered,
-    /// The first was not answered: files are opened as scp opens them, under a part file's name as before.
+    /// The first was not answered, or found no file where it was to make one: files are opened as scp opens
+    /// them, under a part file's name as before.
     Ignored,
 }
 

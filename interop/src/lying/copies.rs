@@ -46,7 +46,9 @@ pub fn expected(lie: Lie, in_place: bool) -> (Expected, Expected) {
         Lie::DropsMany => (RightOrTold, RightOrTold),
         Lie::NoFsetstat | Lie::NoRemove | Lie::NoRename => (Right, Right),
         Lie::NoSetstat => (DataRight, Right),
-        Lie::OddTimes | Lie::SizeEmpties | Lie::NoSeeks | Lie::RemovesOpened => (Right, Right),
+        Lie::OddTimes | Lie::SizeEmpties | Lie::NoSeeks | Lie::RemovesOpened | Lie::MakesNoUpdated => {
+            (Right, Right)
+        }
         Lie::StaleSizes => (RightOrTold, Right),
         Lie::EarlyEof => (RightOrTold, RightOrTold),
         Lie::ShortWrites | Lie::Zeroed | Lie::ZeroedUnseen => (ToldByVerify(Unread::Sizes), Right),

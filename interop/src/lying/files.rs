@@ -146,7 +146,7 @@ impl Files {
         cut |= write && lies.contains(&Lie::NoSeeks);
         let mut options = OpenOptions::new();
         options.read(read).write(write).truncate(cut).mode(mode.unwrap_or(0o666) & 0o777);
-        if flags & 8 != 0 {
+        if flags & 8 != 0 && !(read && write && lies.contains(&Lie::MakesNoUpdated)) {
             if flags & 32 != 0 {
                 options.create_new(true)
             } else {

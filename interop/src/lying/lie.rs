@@ -144,13 +144,15 @@ pub enum Lie {
     ListsLinkTargets,
     /// OPEN is not answered unless it only reads, or writes what it makes or empties, as in node-sftp-server.
     IgnoresOddOpens,
+    /// OPEN for reading and writing makes no file, also where it is to, as in ssh-mitm.
+    MakesNoUpdated,
     /// OPEN for writing removes the file first, and fails where it is not to make a new one, as in copyparty.
     RemovesOpened,
 }
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 69] = [
+    pub const ALL: [Self; 70] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
@@ -219,6 +221,7 @@ impl Lie {
         Self::BareReplies,
         Self::ListsLinkTargets,
         Self::IgnoresOddOpens,
+        Self::MakesNoUpdated,
         Self::RemovesOpened,
     ];
 
