@@ -82,3 +82,32 @@ fn a_killed_sftp_server_of_several_loses_nothing() {
         is_whole(&lab);
     }
 }
+
+/// The other sessions that the server permits are for those who share the connection.
+///
+/// Covers: scp -r; ssh_config ControlPath
+#[test]
+fn copies_through_a_master_take_one_session() {
+    let Some([sshd]) = peers("small files through a master to OpenSSH's sshd", ["sshd"]) else { return };
+    let lab = Lab::new();
+    make_files(&lab);
+    let server = Inetd::openssh(&lab, &sshd, "");
+    let shared = ["-o".to_owned(), format!("ControlPath={}", lab.arg("master"))];
+    let port = server.port.to_string();
+    let mut args = lab.client_options();
+    args.extend(shared.clone());
+    args.extend(["-o", "ControlMaster=yes", "-o", "ControlPersist=yes", "-p", &port].map(str::to_owned));
+    args.extend([format!("{}@127.0.0.1", me()), "true".to_owned()]);
+    lab.run(&our("lhssh"), &args).ok("a master");
+    let before = server.log().matches("Starting session: ").count();
+    let flags: Vec<&str> = shared.iter().map(String::as_str).collect();
+    let ran = copy(&lab, server.port, &flags).ok("a copy");
+    assert!(!ran.err.contains("channels"), "{}", ran.err);
+    is_whole(&lab);
+    assert_eq!(server.log().matches("Starting session: ").count() - before, 1, "{}", server.log());
+    let mut args = lab.client_options();
+    args.extend(shared);
+    args.extend(["-p", &port, "-O", "exit"].map(str::to_owned));
+    args.push(format!("{}@127.0.0.1", me()));
+    lab.run(&our("lhssh"), &args).ok("the end of the master");
+}

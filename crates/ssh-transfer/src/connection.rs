@@ -184,6 +184,9 @@ impl Connection {
         if let Some(round_trip) = lh_sys::socket::round_trip(client.driver().link().stream().write_fd()) {
             job.expect_round_trip(round_trip);
         }
+        if client.is_relayed() {
+            job.share_connection();
+        }
         let several = channels != Some(1) && !client.is_relayed();
         let connector = several.then(|| {
             let socket = client.driver().link().stream().write_fd();

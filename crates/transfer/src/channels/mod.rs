@@ -45,6 +45,8 @@ pub(crate) struct Channels {
     shut: u64,
     /// The shortest round trip.
     rtt: Option<Duration>,
+    /// Others share the connection, and the sessions that its server permits.
+    pub(crate) shared: bool,
     pub(crate) reopening: Reopening,
     pub(crate) connections: Connections,
 }

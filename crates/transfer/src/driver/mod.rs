@@ -188,6 +188,12 @@ impl Job {
         self.lock().engine.expect_round_trip(took);
     }
 
+    /// The copy shares its connection with others (`ControlMaster`): it takes no more sessions for small files
+    /// than one, unless the user says how many.
+    pub fn share_connection(&self) {
+        self.lock().engine.share_connection();
+    }
+
     /// Reports what was decided about the copy's connections.
     pub fn remark(&self, text: String) {
         self.lock().report.event(Event::Notice { text }, Instant::now());

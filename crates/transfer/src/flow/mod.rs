@@ -175,7 +175,7 @@ impl Flow {
     }
 
     /// Returns how many ranges of one file, which has `own` in flight, may be asked for at a time while
-    /// `files` files are compared: all of them go over the first channel. At least one, so that each file
+    /// `files` files are compared: they may all go over one channel. At least one, so that each file
     /// goes on by its own answers.
     pub(crate) fn comparisons_of_each(&self, files: usize, own: usize, servers: Servers) -> usize {
         let mut most = self.max_requests(Servers { channels: 1, ..servers });

@@ -36,6 +36,12 @@ impl Engine {
         self.parts.options.limits.chooses_channels()
     }
 
+    /// Others use the connection as well (`ControlMaster`): the sessions that its server permits are not taken
+    /// from them for small files.
+    pub(crate) const fn share_connection(&mut self) {
+        self.parts.channels.shared = true;
+    }
+
     /// Returns how many more channels would help now. Answer each with [`Engine::open_channel`] or
     /// [`Engine::channel_refused`].
     pub fn channels_wanted(&mut self) -> usize {

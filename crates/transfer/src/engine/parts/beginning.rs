@@ -61,8 +61,10 @@ impl Parts {
 
     /// So many small files are still to be sent that more SFTP servers than one are worth it.
     pub(in crate::engine) fn wants_channels_for_small_files(&self) -> bool {
+        let limit = self.options.limits.channels;
         self.progress.ids() >= homes::BEGUN
-            && self.ends.channels.count() + 1 < self.options.limits.channels.unwrap_or(homes::CHANNELS)
+            && (!self.channels.shared || limit.is_some())
+            && self.ends.channels.count() + 1 < limit.unwrap_or(homes::CHANNELS)
             && self.ends.may_share_small_files()
             && !self.flow.rate.is_set()
             && !self.options.dry_run
