@@ -2,6 +2,8 @@
 //! `ssh`.
 
 use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
@@ -324,7 +326,7 @@ fn mux_clients_share_the_agent_if_both_ends_want_it() {
     });
 }
 
-/// Covers: ssh_config ControlMaster; sshd_config MaxSessions
+/// Covers: ssh_config ControlMaster; ssh_config ControlPath; sshd_config MaxSessions; scp -o
 #[test]
 fn mux_client_logs_in_itself_when_sessions_are_full() {
     let setup = SharingSetup::new(our("lhssh"), our("lhssh"), "MaxSessions 1");
@@ -340,6 +342,29 @@ fn mux_client_logs_in_itself_when_sessions_are_full() {
     let ran = setup.lab.run(&setup.client, &setup.args(&["@", "echo alone"])).ok("alone");
     assert_eq!(ran.text(), "alone\n");
     assert!(ran.err.contains("session request failed: Session open refused by peer"), "{}", ran.err);
+    // scp and rsync give it one socket for both directions, which the master must leave as it is.
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    let (input, output) = (OwnedFd::from(theirs.try_clone().unwrap()), OwnedFd::from(theirs));
+    let mut both = Command::new(&setup.client)
+        .args(setup.args(&["@", "cat"]))
+        .stdin(input)
+        .stdout(output)
+        .spawn()
+        .unwrap();
+    ours.write_all(b"both ways").unwrap();
+    ours.shutdown(Shutdown::Write).unwrap();
+    let mut came = String::new();
+    ours.read_to_string(&mut came).unwrap();
+    assert_eq!((came.as_str(), both.wait().unwrap().code()), ("both ways", Some(0)));
+    // A copy does as its client does.
+    setup.lab.write("source", "copied alone\n");
+    let mut args = setup.lab.client_options();
+    let control = format!("ControlPath={}", setup.lab.arg("ctl"));
+    args.extend(["-o", &control, "-P", &setup.server.port_arg()].map(str::to_owned));
+    args.extend([setup.lab.arg("source"), format!("{}@127.0.0.1:{}", me(), setup.lab.arg("copy"))]);
+    let ran = setup.lab.run(&our("lhscp"), &args).ok("a copy");
+    assert!(ran.err.contains("session request failed: Session open refused by peer"), "{}", ran.err);
+    assert_eq!(setup.lab.read("copy"), "copied alone\n");
     held.kill().unwrap();
     held.wait().unwrap();
 }

@@ -13,8 +13,8 @@ use lh_transfer::{Direction, Job, Plan, Side, Summary};
 use crate::command_line::{Arguments, HostAccess, Mode};
 use crate::durable::INTERRUPTED;
 use crate::inside::{
-    NoConnection, ReusedConnection, announce_login, authenticate, await_login, connect_unauthenticated,
-    log_in, take_kept,
+    Connection, NoConnection, ReusedConnection, announce_login, authenticate, await_login,
+    connect_unauthenticated, log_in, take_kept,
 };
 use crate::interrupt::JobSignals;
 use crate::outcome::{FAILURE, NO_CONNECTION};
@@ -214,7 +214,11 @@ fn one_remote(
                 caught = Some(JobSignals::begin(&job, arguments, journal.clone(), record));
                 // Logins, earlier attempts and the pauses between them are not what limits this one.
                 let start = limits::Start::now();
-                let is_usable = client.carry_out(&job, side, arguments.options.limits.channels, &mut ui);
+                let limit = |client: &mut Connection| {
+                    resumption::limit(client, Arc::clone(&attempts), Some(&job), arguments);
+                };
+                let channels = arguments.options.limits.channels;
+                let is_usable = client.carry_out_with(&job, side, channels, &mut ui, limit);
                 let hung = job.has_given_up(side);
                 if hung {
                     locked(&attempts).on_silent();

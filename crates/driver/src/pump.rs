@@ -369,13 +369,18 @@ impl ChannelHandler for FdPump {
                     cx.reply(name == EOW_REQUEST);
                 }
             }
-            ChannelEvent::Closed | ChannelEvent::OpenFailed { .. } => {
-                if let (ChannelEvent::OpenFailed { reason, description }, Some(outcome)) =
-                    (&event, self.outcome.take())
-                {
-                    outcome(Err((*reason, description)), cx);
+            ChannelEvent::Closed => {
+                self.stop_input(cx);
+                self.end_output(cx);
+            }
+            ChannelEvent::OpenFailed { reason, description } => {
+                if let Some(outcome) = self.outcome.take() {
+                    outcome(Err((reason, &description)), cx);
                 }
                 self.stop_input(cx);
+                for sink in self.output.iter_mut().chain(&mut self.output_ext) {
+                    sink.release();
+                }
                 self.end_output(cx);
             }
             ChannelEvent::RequestReply { .. } => {}

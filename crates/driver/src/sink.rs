@@ -168,6 +168,12 @@ impl Sink {
         }
     }
 
+    /// Closes the descriptor without a word to the peer of a socket, before anything was written: another
+    /// process that has it goes on with it. A client whose master refuses its session does.
+    pub(crate) fn release(&mut self) {
+        self.fd = None;
+    }
+
     /// Closes now and drops the queue. Returns its length in bytes.
     pub(crate) fn close(&mut self) -> usize {
         if let Some(fd) = self.fd.take() {

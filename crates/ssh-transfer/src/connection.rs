@@ -7,7 +7,7 @@ use std::time::Duration;
 use lh_client::{
     AgentForward, Client, ClientError, LogLevel, Logger, NEWKEYS, Options as ClientOptions, SessionChannel,
     SessionNote, SessionSetup, Start, TICKET_REQUEST, answer_by_default, connect_or_share_unauthenticated,
-    remote_debug,
+    connect_unauthenticated, remote_debug,
 };
 use lh_config::client::Request;
 use lh_driver::{ChannelHandler, ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
@@ -184,9 +184,7 @@ impl Connection {
         if let Some(round_trip) = lh_sys::socket::round_trip(client.driver().link().stream().write_fd()) {
             job.expect_round_trip(round_trip);
         }
-        if client.is_relayed() {
-            job.share_connection();
-        }
+        job.share_connection(client.is_relayed());
         let several = channels != Some(1) && !client.is_relayed();
         let connector = several.then(|| {
             let socket = client.driver().link().stream().write_fd();
@@ -214,6 +212,19 @@ impl Connection {
     /// Runs one side of the job, which is [opened](Self::open) first if needed. Returns false when the
     /// connection is no longer usable.
     pub fn carry_out(&mut self, job: &Job, side: Side, channels: Option<usize>, ui: &mut TerminalUi) -> bool {
+        self.carry_out_with(job, side, channels, ui, |_| {})
+    }
+
+    /// Like [`carry_out`](Self::carry_out). A master whose server permits it no more sessions is left for a
+    /// connection of the copy's own, as `ssh` does; `connected` is called for that one.
+    pub fn carry_out_with(
+        &mut self,
+        job: &Job,
+        side: Side,
+        channels: Option<usize>,
+        ui: &mut TerminalUi,
+        connected: impl FnOnce(&mut Self),
+    ) -> bool {
         if self.begun.is_none() {
             self.open(job, side, channels);
         }
@@ -229,6 +240,20 @@ impl Connection {
         let (result, control) = self.run(Some(channel), connector.clone());
         if let Some(request) = control.refused {
             self.report_refusal(request, ui);
+        }
+        if let Some(why) = job.take_refusal() {
+            self.client.close();
+            if self.shows(LogLevel::Error) {
+                let words =
+                    "mux_client_request_session: session request failed: Session open refused by peer";
+                ui.say(&format!("{words}: {why}"));
+            }
+            if self.connect_alone(job, side, channels, ui).is_err() {
+                job.lost(side, "Connection closed");
+                return false;
+            }
+            connected(self);
+            return self.carry_out(job, side, channels, ui);
         }
         let good = match result {
             Ok(_) if job.is_finished() => true,
@@ -252,6 +277,25 @@ impl Connection {
             connector.end();
         }
         good
+    }
+
+    /// Logs in with a connection of its own, in place of a master's, and opens the channel for one side of the
+    /// job there.
+    fn connect_alone(
+        &mut self,
+        job: &Job,
+        side: Side,
+        channels: Option<usize>,
+        ui: &mut TerminalUi,
+    ) -> Result<(), NoConnection> {
+        self.client = connect_unauthenticated(&self.options, ui).map_err(|error| {
+            self.report(&error, ui);
+            NoConnection::of(&error)
+        })?;
+        self.client.mark_packets(&self.options);
+        self.agent = self.client.agent_forward(&self.options, self.logger.clone());
+        self.open(job, side, channels);
+        self.try_authenticate(ui)
     }
 
     /// Shows why the connection failed or ended, as far as the log level shows it.

@@ -38,8 +38,8 @@ impl Engine {
 
     /// Others use the connection as well (`ControlMaster`): the sessions that its server permits are not taken
     /// from them for small files.
-    pub(crate) const fn share_connection(&mut self) {
-        self.parts.channels.shared = true;
+    pub(crate) const fn share_connection(&mut self, shares: bool) {
+        self.parts.channels.shared = shares;
     }
 
     /// Returns how many more channels would help now. Answer each with [`Engine::open_channel`] or
