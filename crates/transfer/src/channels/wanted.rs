@@ -35,7 +35,7 @@ impl Channels {
         let have = demand.have;
         let goal = match demand.channels {
             Some(channels) => channels.max(1) - 1,
-            None if demand.small_files => self.goal_by_measure(demand).max(homes::CHANNELS - 1),
+            None if demand.small_files => homes::CHANNELS - 1,
             None => self.goal_by_measure(demand),
         };
         self.asked = goal.min(self.most.unwrap_or(usize::MAX)).saturating_sub(have);
@@ -133,7 +133,8 @@ mod tests {
     #[test]
     fn small_files_get_their_channels_once_however_short_the_path() {
         let demand = Demand { small_files: true, ..MEASURED };
-        let mut some = channels(0, 0);
+        // On a busy machine the path looks long and the window shut.
+        let mut some = channels(1, 50);
         assert_eq!(some.ask_for_more(demand), homes::CHANNELS - 1);
         assert!(some.notice(Direction::Upload, 2, demand).ends_with("the server has a process for each"));
         (1..homes::CHANNELS).for_each(|_| some.on_opened());
