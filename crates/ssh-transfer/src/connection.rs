@@ -279,8 +279,8 @@ impl Connection {
         good
     }
 
-    /// Logs in with a connection of its own, in place of a master's, and opens the channel for one side of the
-    /// job there.
+    /// Logs in with a connection of its own, in place of a master's, and opens the channel for one side of
+    /// the job there.
     fn connect_alone(
         &mut self,
         job: &Job,

@@ -194,17 +194,17 @@ impl Job {
         self.lock().engine.expect_round_trip(took);
     }
 
-    /// The copy `shares` its connection with others (`ControlMaster`), or not. On a shared one it takes no more
-    /// sessions for small files than one, unless the user says how many; and where the server permits not even
-    /// one, the copy is not over: see [`Job::take_refusal`].
+    /// The copy `shares` its connection with others (`ControlMaster`), or not. On a shared one it takes no
+    /// more sessions for small files than one, unless the user says how many; and where the server permits
+    /// not even one, the copy is not over: see [`Job::take_refusal`].
     pub fn share_connection(&self, shares: bool) {
         let mut state = self.lock();
         state.shares = shares;
         state.engine.share_connection(shares);
     }
 
-    /// Returns why the server has refused the first channel on a shared connection. The loop has been stopped,
-    /// with 0, and the copy can begin on another connection.
+    /// Returns why the server has refused the first channel on a shared connection. The loop has been
+    /// stopped, with 0, and the copy can begin on another connection.
     pub fn take_refusal(&self) -> Option<String> {
         self.lock().refusal.take()
     }

@@ -36,8 +36,8 @@ impl Engine {
         self.parts.options.limits.chooses_channels()
     }
 
-    /// Others use the connection as well (`ControlMaster`): the sessions that its server permits are not taken
-    /// from them for small files.
+    /// Others use the connection as well (`ControlMaster`): the sessions that its server permits are not
+    /// taken from them for small files.
     pub(crate) const fn share_connection(&mut self, shares: bool) {
         self.parts.channels.shared = shares;
     }
