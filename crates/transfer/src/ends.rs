@@ -140,11 +140,13 @@ impl Ends {
         self.answer_if_known(token, outcome);
     }
 
-    /// Starts an operation whose answer does not matter, before whatever comes next about the file `key`, at
-    /// the end that may have several channels.
+    /// Starts an operation at the target whose answer does not matter, before what comes next about the file
+    /// `key`.
     pub(crate) fn start_before_others(&mut self, key: Key, op: Op<'_>) {
-        match self.home_of(key) {
-            0 => self.start(self.channels.side(), op, Token::Nothing),
+        // A download's channels lead to its source.
+        let channel = if self.channels.side() == Side::Target { self.home_of(key) } else { 0 };
+        match channel {
+            0 => self.start(Side::Target, op, Token::Nothing),
             channel => self.start_on(channel, op, Token::Nothing),
         }
     }
@@ -459,6 +461,25 @@ mod tests {
         assert!(matches!(token, Token::Renames));
         assert!(outcome.is_err_and(|fault| fault.kind == FaultKind::NotFound));
         assert!(ends.next_answer().is_none() && ends.all_answered());
+    }
+
+    /// A server must not be asked to remove a file that has this name here.
+    #[test]
+    fn what_comes_before_others_is_done_at_the_target() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("part");
+        std::fs::write(&path, "x").expect("a file");
+        let mut ends = Ends::new(Direction::Download);
+        ends.open(Side::Source, false);
+        let queued = ends.queue_of(0);
+        ends.start_before_others(0, Op::Remove(path.to_string_lossy().as_bytes()));
+        assert!(!path.exists() && ends.queue_of(0) == queued);
+        for direction in [Direction::Upload, Direction::Relay] {
+            let mut ends = Ends::new(direction);
+            let awaited = |ends: &Ends| ends.get(Side::Target).map(Remote::awaited);
+            ends.start_before_others(0, Op::Remove(b"part"));
+            assert_eq!(awaited(&ends), Some(1));
+        }
     }
 
     #[test]
