@@ -14,7 +14,7 @@ use crate::hosts::Job;
 use crate::key_kind::KeyKind;
 use crate::printer::Printer;
 
-/// How often the time that the server may be silent for (`-T`) may pass before it is given up, whatever it
+/// How often the time that the server may be silent for (`-T`) may pass before it is given up, also while it
 /// sends.
 const MOST_TIMEOUTS: u32 = 4;
 

@@ -187,13 +187,12 @@ impl Ends {
     }
 
     fn home_of(&mut self, key: Key) -> usize {
-        // One whose server has not told its limits yet would get each request in a packet of its own.
-        let first = self.get(self.channels.side()).map(|remote| (0, remote));
-        let ready = self.channels.usable().filter(|(_, remote)| remote.session().has_told_limits());
-        let laden = |remote: &Remote| (remote.queued() > QUEUE_LIMIT, remote.awaited());
-        let idlest = first.into_iter().chain(ready).min_by_key(|(_, remote)| laden(remote));
-        let idlest = idlest.map_or(0, |(channel, _)| channel);
-        self.homes.of(key, || idlest)
+        let Self { target, channels, homes, .. } = self;
+        homes.of(key, || {
+            // One whose server has not told its limits yet would get each request in a packet of its own.
+            let ready = channels.usable().filter(|(_, remote)| remote.session().has_told_limits());
+            idlest(target.as_ref().map(|remote| (0, remote)).into_iter().chain(ready))
+        })
     }
 
     /// Like [`Ends::answer`]. `None`: the answer is still to come.
@@ -231,8 +230,7 @@ impl Ends {
 
     /// The channel with the least on its way.
     pub(crate) fn idlest_channel(&self) -> usize {
-        let laden = |remote: &Remote| (remote.queued() > QUEUE_LIMIT, remote.awaited());
-        self.channels_in_use().min_by_key(|(_, remote)| laden(remote)).map_or(0, |(channel, _)| channel)
+        idlest(self.channels_in_use())
     }
 
     /// Requests on their way on channel number `channel`, and how many its server is good for.
@@ -437,6 +435,12 @@ impl Ends {
     pub(crate) fn times_are_full(&self) -> bool {
         self.remotes().all(|remote| remote.full())
     }
+}
+
+/// The number of the channel with the least on its way; 0 where there is none.
+fn idlest<'a>(channels: impl Iterator<Item = (usize, &'a Remote)>) -> usize {
+    let laden = |remote: &Remote| (remote.queued() > QUEUE_LIMIT, remote.awaited());
+    channels.min_by_key(|(_, remote)| laden(remote)).map_or(0, |(channel, _)| channel)
 }
 
 #[cfg(test)]
