@@ -146,6 +146,31 @@ fn an_interrupted_login_does_not_wait() {
     }
 }
 
+/// The server gives the connection up while the client is stopped. The end of the session lies in what the
+/// client receives afterwards, and behind it the end of the connection.
+///
+/// Covers: sshd_config ResumeGrace; sshd_config ClientAliveInterval
+#[test]
+fn a_session_that_ends_behind_a_lost_client_does_not_wait() {
+    let lab = Lab::new();
+    let rules = "ResumeGrace 10m\nClientAliveInterval 1\nClientAliveCountMax 2\n";
+    let server = Lhsshd::start(&lab, rules);
+    lab.know(server.port);
+    let mut command = with_default_signals(&our("lhssh"));
+    command.args(lab.client_options()).args(["-p", &server.port.to_string()]);
+    let ends = format!("until [ -e {} ]; do sleep 0.1; done; echo whole; exit 6", lab.arg("go"));
+    command.arg(format!("{}@127.0.0.1", me())).arg(ends).env_remove("SSH_AUTH_SOCK");
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    eventually("the session has begun", || server.log().contains("Starting session"));
+    kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
+    lab.write("go", "");
+    eventually("the session waits", || server.log().contains("the session waits"));
+    kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), &ended.stdout[..]), (Some(6), &b"whole\n"[..]));
+    eventually("the session has ended", || server.log().contains("Disconnected from user "));
+}
+
 /// While a command of this host runs between the login and the session: `LocalCommand`, `xauth`.
 ///
 /// Covers: ssh_config LocalCommand; ssh_config XAuthLocation; sshd_config ResumeGrace

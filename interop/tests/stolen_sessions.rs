@@ -489,7 +489,7 @@ fn claims_of_an_ended_session_are_not_charged() {
     let (handle, export) = session(&mut client);
     let mut secret = ClientSecret::new(handle, &export);
     let link = client.driver().link();
-    link.leave(BY_APPLICATION, "it ends", true, Duration::from_secs(60));
+    link.leave(BY_APPLICATION, "it ends", Duration::from_secs(60));
     eventually("the session has ended", || below(server.pid()).is_empty());
     for _ in 0..4 {
         let mut claimant = Claimant::new(server.port);

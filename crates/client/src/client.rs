@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use lh_config::client_table::ClientSettings;
 use lh_driver::{
-    ChannelHandler, ChannelId, ChannelOptions, Control, Driver, DriverError, LinkError, WindowPolicy,
+    ChannelHandler, ChannelId, ChannelOptions, Control, Driver, DriverError, Leave, LinkError, WindowPolicy,
 };
 use lh_sys::errno_text;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -15,7 +15,7 @@ use crate::AgentForward;
 use crate::carrier::Carrier;
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
-use crate::farewell::{DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT, LEAVE_ALONE, LEAVE_TEXT, Watch};
+use crate::farewell::{DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT, LEAVE_ALONE, LEAVE_QUIET, LEAVE_TEXT, Watch};
 use crate::log::Logger;
 use crate::login::Needed;
 use crate::login_setup::session_proof;
@@ -331,11 +331,10 @@ impl Client {
         self.watch = None;
     }
 
-    /// Sends DISCONNECT and writes queued data, for at most a short time.
+    /// Sends DISCONNECT and writes queued data, for at most a short time. Where the server has closed the
+    /// connection before, or may have while it was silent, this is like [`close_early`](Self::close_early).
     pub fn close(&mut self) {
-        self.finish_metrics();
-        self.driver.leave(LEAVE_TEXT, false, DISCONNECT_TIMEOUT, FAREWELL_TIMEOUT);
-        self.hang_up_attempts();
+        self.leave(self.resuming.as_ref().is_some_and(Resuming::has_been_silent));
     }
 
     /// Like [`close`](Self::close), where sessions have not come to their end: the server may be sending, and
@@ -343,11 +342,18 @@ impl Client {
     /// `FAREWELL_TIMEOUT` to hear of the end. It is told over a new connection where the present one does not
     /// deliver, or breaks: ^C at a terminal ends a `ProxyCommand` as well.
     pub fn close_early(&mut self) {
+        self.leave(true);
+    }
+
+    /// `may_send`: the server may be sending, or may have lost the connection.
+    fn leave(&mut self, may_send: bool) {
         let deadline = Instant::now() + FAREWELL_TIMEOUT;
         self.finish_metrics();
-        if let Some(mut leaving) = self.driver.begin_leaving(LEAVE_TEXT, true, DISCONNECT_TIMEOUT) {
-            let state = self.driver.link().go_on_leaving(&mut leaving, LEAVE_ALONE);
-            if let Some(resuming) = &mut self.resuming {
+        if let Some(mut leaving) = self.driver.begin_leaving(LEAVE_TEXT, may_send, DISCONNECT_TIMEOUT) {
+            let bound = if may_send { LEAVE_ALONE } else { LEAVE_QUIET };
+            let state = self.driver.link().go_on_leaving(&mut leaving, bound);
+            let is_told = !may_send && state != Leave::Broken;
+            if let Some(resuming) = self.resuming.as_mut().filter(|_| !is_told) {
                 resuming.leave_again(&mut self.driver, leaving, state, deadline);
             }
         }

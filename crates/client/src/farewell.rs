@@ -27,6 +27,11 @@ pub(crate) const FAREWELL_TIMEOUT: Duration = Duration::from_secs(4);
 /// Time for it on the session's connection alone, before another one is made for it.
 pub(crate) const LEAVE_ALONE: Duration = Duration::from_secs(1);
 
+/// Time for it where the session has come to its end and this end cannot see that all has arrived: pipes to a
+/// ProxyCommand, and connections through a thread of this process. Some proxies do not pass on the server's
+/// close, which is all that is waited for.
+pub(crate) const LEAVE_QUIET: Duration = Duration::from_millis(500);
+
 /// Text of the final DISCONNECT.
 pub(crate) const LEAVE_TEXT: &str = "disconnected by user";
 
@@ -174,7 +179,7 @@ impl Watch {
             Self::Prepared(_) => None,
         };
         // The server may not listen, because it checks a password.
-        link.leave(disconnect::BY_APPLICATION, LEAVE_TEXT, true, DISCONNECT_TIMEOUT);
+        link.leave(disconnect::BY_APPLICATION, LEAVE_TEXT, DISCONNECT_TIMEOUT);
         match signal {
             Some(signal) => signals::end_by(signal),
             None => self.park(),

@@ -109,6 +109,11 @@ impl Resuming {
         self.status.set_keys(keys);
     }
 
+    /// Returns whether the present link has been silent for longer than the server should need to answer.
+    pub(crate) fn has_been_silent(&self) -> bool {
+        self.agreed.as_ref().is_some_and(|agreed| agreed.has_been_silent)
+    }
+
     /// Records that the loop begins to run.
     pub(crate) fn begin(&mut self) {
         self.running = Running::begin();
@@ -284,6 +289,7 @@ impl Resuming {
             path: PathWatch::begin(cx),
             away: None,
             silent: None,
+            has_been_silent: false,
             suspects: false,
             second: SecondLink::default(),
         })
@@ -343,7 +349,7 @@ impl Resuming {
                 // The host has proved the session's secret, so this key is also the server's.
                 agreed.host_key = new_key.unwrap_or_else(|| agreed.host_key.clone());
                 (agreed.away, agreed.silent) = (None, None);
-                (agreed.suspects, agreed.is_elsewhere) = (false, false);
+                (agreed.suspects, agreed.is_elsewhere, agreed.has_been_silent) = (false, false, false);
                 agreed.attempts.clear();
                 agreed.reconnect.on_resumed(now);
                 agreed.path.on_new_link(cx, now);

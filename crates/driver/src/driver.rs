@@ -222,19 +222,9 @@ impl Driver {
         self.core.link.disconnect(disconnect::BY_APPLICATION, text, bound);
     }
 
-    /// Like [`disconnect`](Self::disconnect). Where the peer would keep the session for another link
-    /// (`resume@longhaul`), waits until the message has arrived, for at most `resumable`. `may_send`: the
-    /// peer may be sending data ([`Link::leave`]).
-    pub fn leave(&mut self, text: &str, may_send: bool, bound: Duration, resumable: Duration) {
-        if self.is_kept() {
-            self.core.link.leave(disconnect::BY_APPLICATION, text, may_send, resumable);
-        } else {
-            self.disconnect(text, bound);
-        }
-    }
-
-    /// Like [`leave`](Self::leave), where the peer would keep the session: continue with
+    /// Begins to leave a peer that would keep the session for another link (`resume@longhaul`); continue with
     /// [`Link::go_on_leaving`]. Elsewhere it is like [`disconnect`](Self::disconnect), and returns `None`.
+    /// `may_send`: the peer may be sending data, or may have lost the link ([`Link::begin_leaving`]).
     pub fn begin_leaving(&mut self, text: &str, may_send: bool, bound: Duration) -> Option<Leaving> {
         if self.is_kept() {
             return Some(self.core.link.begin_leaving(disconnect::BY_APPLICATION, text, may_send));

@@ -141,6 +141,12 @@ impl Stream {
         info.is_none_or(|info| none(&info, "unacked") && none(&info, "notsent_bytes"))
     }
 
+    /// Returns whether the kernel knows, after [`end_writing`](Self::end_writing), of written bytes that the
+    /// other end has not acknowledged. The end of the direction itself may be on its way.
+    pub(crate) fn lacks_acknowledgements(&self) -> bool {
+        lh_sys::socket::unacknowledged(self.write_fd()).is_some_and(|bytes| bytes > 1)
+    }
+
     /// Waits without reading, and for space to write if `write`. Returns true if the peer has closed its end;
     /// bytes received before may still be unread.
     pub(crate) fn wait_paused(&self, write: bool, timeout: Option<Duration>) -> io::Result<bool> {

@@ -159,6 +159,25 @@ pub fn set_unsent_limit(_: impl AsFd, _: u32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Returns how many bytes the peer's TCP has not acknowledged, sent or not; the end of this direction counts
+/// as one. `None` on other systems than Linux, and where the descriptor is not an internet socket.
+#[cfg(target_os = "linux")]
+pub fn unacknowledged(socket: impl AsFd) -> Option<usize> {
+    if !is_internet(&socket) {
+        return None;
+    }
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the descriptor is open during the call, and the kernel writes one c_int.
+    let status = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ as _, &raw mut bytes) };
+    usize::try_from(bytes).ok().filter(|_| status == 0)
+}
+
+/// `None`: other systems do not count the end of the direction.
+#[cfg(not(target_os = "linux"))]
+pub fn unacknowledged(_: impl AsFd) -> Option<usize> {
+    None
+}
+
 /// Returns the name of the congestion control (`TCP_CONGESTION`). `None` if the socket has none, or the
 /// answer is not a name: emulators such as qemu's user mode return a number, without the final zero that
 /// rustix's function requires.

@@ -31,6 +31,8 @@ pub(super) struct ResumableSession {
     pub(super) away: Option<Instant>,
     /// Time at which the user is told that the link is silent; `None` if it was not, before it was lost.
     pub(super) silent: Option<Instant>,
+    /// The link has been silent: the server may have closed it meanwhile.
+    pub(super) has_been_silent: bool,
     /// The link is silent, and attempts to replace it are under way.
     pub(super) suspects: bool,
     /// A second link beside a stalled one.
@@ -65,7 +67,7 @@ impl ResumableSession {
 
     /// Records that the link is silent: attempts to replace it begin.
     pub(super) fn on_silent(&mut self, now: Instant) {
-        self.suspects = true;
+        (self.suspects, self.has_been_silent) = (true, true);
         self.silent = Some(now + SILENCE_NOTICE_DELAY);
         self.reconnect.set_round_trip(self.path.round_trip());
         self.reconnect.on_broken(now);

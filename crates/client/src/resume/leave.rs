@@ -189,7 +189,7 @@ impl Resuming {
                     let claim = attempt.made_claim().ok_or(ProofError::NoClaim)?;
                     claim.verify(&mut agreed.secret, &link, &answer)?;
                     link.set_authenticated();
-                    link.leave(disconnect::BY_APPLICATION, LEAVE_TEXT, true, left);
+                    link.leave(disconnect::BY_APPLICATION, LEAVE_TEXT, left);
                     // A command is ended after its pipes have been used.
                     drop(carrier);
                     return Ok(());

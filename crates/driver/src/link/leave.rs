@@ -10,10 +10,6 @@ use super::Link;
 /// Time between checks for a signal.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Longest wait on a link that carries nothing any more, where this end cannot see that all has arrived:
-/// pipes to a ProxyCommand, and connections through a thread of this process.
-const QUIET_BOUND: Duration = Duration::from_millis(500);
-
 /// Signals that end a wait of a client that leaves. Not SIGHUP: a terminal that is closed sends it twice,
 /// itself and by the shell.
 pub const LEAVE_ENDINGS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::QUIT];
@@ -43,16 +39,15 @@ impl Link {
     /// did not get the message: waits until the peer has closed the connection, and drops what it still
     /// sends. A socket that is closed with unread data resets the connection, which destroys what is on its
     /// way to the peer. A signal that this thread blocks ends the wait, as does an error.
-    ///
-    /// On a TCP connection with hardly anything in flight the kernel delivers the message after the close as
-    /// well, so that this does not wait, unless the peer `may_send` still.
-    pub fn leave(&mut self, reason: u32, text: &str, may_send: bool, bound: Duration) -> Leave {
-        let mut leaving = self.begin_leaving(reason, text, may_send);
-        // Behind a quiet link only the peer's close is waited for, which some proxies do not pass on.
-        self.go_on_leaving(&mut leaving, if may_send { bound } else { bound.min(QUIET_BOUND) })
+    pub fn leave(&mut self, reason: u32, text: &str, bound: Duration) -> Leave {
+        let mut leaving = self.begin_leaving(reason, text, true);
+        self.go_on_leaving(&mut leaving, bound)
     }
 
     /// Begins what [`leave`](Self::leave) does. Continue with [`go_on_leaving`](Self::go_on_leaving).
+    ///
+    /// On a TCP connection with hardly anything in flight the kernel delivers the message after the close as
+    /// well, so that this need not wait, unless the peer `may_send` still.
     pub fn begin_leaving(&mut self, reason: u32, text: &str, may_send: bool) -> Leaving {
         self.stop_workers();
         let is_quiet = !may_send && self.transport.queued_bytes() == 0 && self.stream.delivers_by_itself();
@@ -88,7 +83,11 @@ impl Link {
                 }
             }
             match self.stream.discard() {
-                Ok(true) if leaving.is_written => return Leave::Arrived,
+                // The end of a peer that has read the message acknowledges it. Another one is older, as of a
+                // server that had given the connection up while its path was lost.
+                Ok(true) if leaving.is_written && !self.stream.lacks_acknowledgements() => {
+                    return Leave::Arrived;
+                }
                 Ok(false) => {}
                 Ok(true) | Err(_) => return Leave::Broken,
             }
