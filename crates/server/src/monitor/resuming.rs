@@ -156,6 +156,11 @@ impl Monitor {
             return Err(unless_unknown("sessions may not wait for their clients now (ResumeGrace)"));
         }
         let Some(user) = &candidate.user else { return Err(unless_unknown("the account is closed")) };
+        // Made again after it was removed: the session has the rights of the old one.
+        let (uid, rules_of_login) = session_rules::split_account(&login.rules);
+        if uid.is_some_and(|uid| uid != user.uid.to_string()) {
+            return Err(unless_unknown("the account has another user id now"));
+        }
         let account = AccountContext { client: &self.client, lookups: &self.lookups, settings, user };
         let methods = enabled(settings);
         let mut chains = candidate.chains.clone();
@@ -231,7 +236,7 @@ impl Monitor {
             return Err(unless_unknown("the key of the login has other options now"));
         }
         let rules = session_rules::of(settings);
-        let changed = session_rules::differences(&login.rules, &rules);
+        let changed = session_rules::differences(rules_of_login, &rules);
         if !changed.is_empty() {
             let changed = changed.join(", ");
             return Err(unless_unknown(&format!("the rules of the login were others: {changed}")));
@@ -259,7 +264,7 @@ impl Monitor {
             proofs: candidate.proofs.clone(),
             host: candidate.host.clone(),
             options: candidate.options.clone(),
-            rules: session_rules::of(&candidate.settings),
+            rules: session_rules::of_login(&candidate.settings, user.uid),
             host_keys: self.signer.fingerprints().collect(),
             grace,
         });

@@ -55,6 +55,24 @@ pub(super) fn of(settings: &ServerSettings) -> Vec<String> {
     lines
 }
 
+/// Word of the line with the account's user id, before the rules of a login.
+const ACCOUNT: &str = "account ";
+
+/// Like [`of`], for a login as the account with this user id.
+pub(super) fn of_login(settings: &ServerSettings, uid: u32) -> Vec<String> {
+    let mut lines = vec![format!("{ACCOUNT}{uid}")];
+    lines.append(&mut of(settings));
+    lines
+}
+
+/// Returns the user id and the rules of a login. Servers of version 0.2.0 and older recorded no user id.
+pub(super) fn split_account(login: &[String]) -> (Option<&str>, &[String]) {
+    match login.split_first() {
+        Some((first, rules)) if first.starts_with(ACCOUNT) => (first.strip_prefix(ACCOUNT), rules),
+        _ => (None, login),
+    }
+}
+
 /// Returns the keywords whose rules at the login differ from the current ones.
 pub(super) fn differences<'a>(login: &'a [String], now: &'a [String]) -> Vec<&'a str> {
     let missing = |from: &'a [String], other: &'a [String]| from.iter().filter(|line| !other.contains(line));

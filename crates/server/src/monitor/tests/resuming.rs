@@ -111,7 +111,19 @@ fn claimed_by(
     host_keys: Vec<String>,
     taken: ToClaimant,
 ) -> (Result<Verdict, Unexpected>, Vec<FromClaimant>) {
-    let rules = session_rules::of(&scene.monitor.config.settings);
+    let uid = users::current().unwrap().unwrap().uid;
+    let rules = session_rules::of_login(&scene.monitor.config.settings, uid);
+    claimed_as(scene, number, (proofs, host, rules), host_keys, taken)
+}
+
+/// Like [`claimed_by`], for a login with these rules as well.
+fn claimed_as(
+    scene: &mut Scene,
+    number: u8,
+    (proofs, host, rules): (String, Option<ClientHost>, Vec<String>),
+    host_keys: Vec<String>,
+    taken: ToClaimant,
+) -> (Result<Verdict, Unexpected>, Vec<FromClaimant>) {
     let right = Login { proofs, host, options: Box::default(), rules, host_keys };
     let (handle, session) = session(number, ToClaimant::Right(right), taken);
     scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
@@ -138,6 +150,28 @@ fn a_session_of_a_host_that_is_not_trusted_ends() {
         assert_eq!(heard, [FromClaimant::End]);
         let why = "the client's host may not log in as the user any more";
         assert!(scene.log.taken().iter().any(|line| line.contains(why)));
+    }
+}
+
+/// The account was removed and made again: the session has the user id of the old one, which may be another
+/// user's now. A login to an older server has recorded none.
+#[test]
+fn a_session_of_an_account_with_another_user_id_ends() {
+    let uid = users::current().unwrap().unwrap().uid;
+    for (number, recorded, goes_on) in [(45, Some(uid), true), (46, None, true), (47, Some(uid + 1), false)] {
+        let mut scene = Scene::new("ResumeGrace 1m");
+        let keys = scene.monitor.signer.keys().iter();
+        let keys = keys.map(|key| key.public().fingerprint(FingerprintHash::Sha256)).collect();
+        let proofs = format!("publickey {}\n", scene.key.public().to_openssh_line(""));
+        let settings = &scene.monitor.config.settings;
+        let rules = recorded
+            .map_or_else(|| session_rules::of(settings), |uid| session_rules::of_login(settings, uid));
+        let taken = ToClaimant::Accepted(vec![1]);
+        let (verdict, heard) = claimed_as(&mut scene, number, (proofs, None, rules), keys, taken);
+        assert_eq!(matches!(verdict, Ok(Verdict::Resume(_))), goes_on, "{recorded:?}: {verdict:?}");
+        assert_eq!(heard == [FromClaimant::End], !goes_on, "{recorded:?}: {heard:?}");
+        let log = scene.log.taken().join("\n");
+        assert_eq!(log.contains("the account has another user id now"), !goes_on, "{log}");
     }
 }
 
