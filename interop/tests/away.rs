@@ -185,6 +185,28 @@ fn a_command_that_is_away_says_so_on_a_terminal() {
     }
 }
 
+/// The line is written over the screen of a program such as an editor, which hears of another size of its
+/// terminal and draws the screen again. It is the same size in the end.
+///
+/// Covers: ssh_config Resume; ssh -t
+#[test]
+fn a_program_draws_its_screen_again_after_an_outage() {
+    let setup = OutageSetup::new();
+    let many = setup.lab.arg("many");
+    let draw = "echo drawn with $(stty size) $((40+2))";
+    let command = format!("trap '{draw}' WINCH; {draw}; ls {many}; while sleep 0.1; do :; done");
+    let mut terminal = setup.start("lhssh", &["-tt", &format!("{}@127.0.0.1", me()), &command]);
+    let first = terminal.expect(" 42\r\n");
+    terminal.expect("connection lost; reconnecting for ");
+    setup.is_open.store(true, Ordering::Release);
+    terminal.expect(&name(FILES - 1));
+    terminal.expect("drawn with ");
+    let again = terminal.expect(" 42\r\n");
+    assert!(first.ends_with(&again), "{first:?} {again:?}");
+    terminal.send("\r~.");
+    ends(terminal, 255);
+}
+
 /// The path is silent: attempts begin within seconds, and no keepalive ends the connection for an hour.
 ///
 /// Covers: ssh_config Resume

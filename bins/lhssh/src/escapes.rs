@@ -9,6 +9,7 @@ use lh_config::client_table::ClientSettings;
 use lh_driver::{ChannelCx, ControlCx, InputFilter};
 use lh_sys::termios::{RawMode, window_size};
 use lh_wire::Writer;
+use rustix::termios::Winsize;
 
 use crate::command_prompt::{CommandPrompt, Typed};
 use crate::report::show;
@@ -183,7 +184,19 @@ impl InputFilter for Escapes {
 
 /// Sends the size of the local terminal to the server (RFC 4254 section 6.7).
 pub(crate) fn send_window_size(cx: &mut ChannelCx<'_>) {
-    let size = window_size(rustix::stdio::stdin());
+    send_size(window_size(rustix::stdio::stdin()), cx);
+}
+
+/// Has the session's program draw its screen again. A terminal signals a size only where it differs, so the
+/// size in pixels does for a moment.
+pub(crate) fn redraw(cx: &mut ChannelCx<'_>) {
+    let mut size = window_size(rustix::stdio::stdin());
+    size.ws_xpixel ^= 1;
+    send_size(size, cx);
+    send_window_size(cx);
+}
+
+fn send_size(size: Winsize, cx: &mut ChannelCx<'_>) {
     let mut fields = Vec::new();
     for value in [size.ws_col, size.ws_row, size.ws_xpixel, size.ws_ypixel] {
         fields.put_u32(value.into());

@@ -69,6 +69,7 @@ pub(crate) fn session(
             channels: idle_channels.map(|limit| IdleChannels::new(limit, Instant::now())),
         },
         terminal: Rc::clone(&terminal),
+        resumptions: options.resumptions.clone(),
         forwards: forwards.clone(),
         master: None,
         serves_others_only: false,

@@ -81,7 +81,11 @@ impl Resuming {
         let logger = Logger::new(options.log_level, LogTarget::Stderr);
         let commands = Commands::attached();
         Some(Self {
-            status: Status::new((options.purpose == Purpose::Terminal).then_some("~."), options.log_level),
+            status: Status::new(
+                (options.purpose == Purpose::Terminal).then_some("~."),
+                options.log_level,
+                options.resumptions.clone(),
+            ),
             options: Options { commands: Some(commands.clone()), ..options.clone() },
             connect: *connect,
             logger,

@@ -5,17 +5,18 @@ use std::time::{Duration, Instant};
 
 use lh_client::mux::Master;
 use lh_client::{
-    AgentForward, Forwards, HostKeyUpdate, LogLevel, Logger, SessionNote, UserInterface, X11Forward,
-    answer_by_default, open_failed,
+    AgentForward, Forwards, HostKeyUpdate, LogLevel, Logger, Resumptions, SessionNote, UserInterface,
+    X11Forward, answer_by_default, open_failed,
 };
 use lh_driver::{
-    ChannelId, Control, ControlCx, ControlEvent, HandlerId, IdleChannels, Interest, Interests, Ready,
+    ChannelCx, ChannelId, Control, ControlCx, ControlEvent, HandlerId, IdleChannels, Interest, Interests,
+    Ready,
 };
 use lh_sys::signals::Signals;
 use lh_terminal::TerminalUi;
 use rustix::process::Signal;
 
-use crate::escapes::{Background, Disconnect, EscapeRequest, Terminal, send_window_size};
+use crate::escapes::{Background, Disconnect, EscapeRequest, Terminal, redraw, send_window_size};
 use crate::report::FAILURE;
 
 /// How a session ends.
@@ -77,6 +78,7 @@ pub(super) struct Session {
     pub(super) outcome: Outcome,
     pub(super) unused: Unused,
     pub(super) terminal: Terminal,
+    pub(super) resumptions: Resumptions,
     pub(super) forwards: Forwards,
     /// Serves mux clients that share the connection.
     pub(super) master: Option<Master>,
@@ -110,6 +112,11 @@ impl Session {
             answer
         };
         update.on_event(event, cx, &mut self.ui, self.logger.level(), &mut ask)
+    }
+
+    /// Returns the session's channel, where it has a terminal.
+    fn terminal_channel<'a>(&self, cx: &'a mut ControlCx<'_>) -> Option<ChannelCx<'a>> {
+        self.main.channel.filter(|_| self.main.tty).and_then(|id| cx.channel(id))
     }
 
     /// Logs a channel request of the server about the session.
@@ -223,6 +230,11 @@ impl Control for Session {
     }
 
     fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
+        if self.resumptions.take_overwritten()
+            && let Some(mut channel) = self.terminal_channel(cx)
+        {
+            redraw(&mut channel);
+        }
         if let Some(master) = &self.master {
             master.before_wait();
         }
@@ -269,9 +281,7 @@ impl Control for Session {
     fn on_ready(&mut self, _token: usize, _ready: Ready, cx: &mut ControlCx<'_>) {
         while let Ok(Some(signal)) = self.signals.take() {
             if signal == Signal::WINCH {
-                if let Some(mut channel) =
-                    self.main.channel.filter(|_| self.main.tty).and_then(|id| cx.channel(id))
-                {
+                if let Some(mut channel) = self.terminal_channel(cx) {
                     send_window_size(&mut channel);
                 }
                 if let Some(master) = &self.master {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use lh_sys::termios::is_in_foreground;
 use rustix::termios::{LocalModes, tcgetattr};
 
+use crate::resumptions::Resumptions;
 use crate::ui::LogLevel;
 
 /// Shows the remaining time in the line below the cursor.
@@ -16,6 +17,8 @@ pub(super) struct Status {
     keys: Option<&'static str>,
     /// The shown text, and when it next changes.
     shown: Option<(Shown, Instant)>,
+    /// Learns what the line has destroyed.
+    resumptions: Resumptions,
 }
 
 /// Content of the line.
@@ -51,9 +54,9 @@ impl Style {
 }
 
 impl Status {
-    pub(super) fn new(keys: Option<&'static str>, level: LogLevel) -> Self {
+    pub(super) fn new(keys: Option<&'static str>, level: LogLevel, resumptions: Resumptions) -> Self {
         let can_show = level >= LogLevel::Info && std::io::stderr().is_terminal();
-        Self { can_show, keys, shown: None }
+        Self { can_show, keys, shown: None, resumptions }
     }
 
     pub(super) fn set_keys(&mut self, keys: Option<&'static str>) {
@@ -83,7 +86,10 @@ impl Status {
     pub(super) fn clear(&mut self) {
         if self.shown.take().is_some() && !is_in_background() {
             match Style::of_terminal() {
-                Style::Below => write("\x1b7\x1b[B\r\x1b[2K\x1b8"),
+                Style::Below => {
+                    write("\x1b7\x1b[B\r\x1b[2K\x1b8");
+                    self.resumptions.set_overwritten();
+                }
                 Style::BelowEcho => write("\x1b[J"),
                 Style::Plain => {}
             }
