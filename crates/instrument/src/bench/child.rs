@@ -124,7 +124,7 @@ impl Bench<'_> {
     }
 
     pub(super) fn remote(&self, name: &str) -> String {
-        format!("{}:{}/{name}", self.plan.destination, self.there)
+        at_host(&self.plan.destination, &format!("{}/{name}", self.there))
     }
 
     pub(super) fn command(&self, program: &Path) -> Command {
@@ -327,9 +327,21 @@ fn moved(rate: &'static str, cpu_column: &'static str, bytes: f64, wall: f64, cp
     ]
 }
 
+/// The path at this host, as `scp` takes it: without brackets, an IPv6 address ends at its first colon.
+fn at_host(host: &str, path: &str) -> String {
+    if host.contains(':') { format!("[{host}]:{path}") } else { format!("{host}:{path}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn path_at_an_ipv6_address_has_brackets() {
+        assert_eq!(at_host("::1", "a/file"), "[::1]:a/file");
+        assert_eq!(at_host("fe80::1%eth0", "/a"), "[fe80::1%eth0]:/a");
+        assert_eq!(at_host("host.example", "a/file"), "host.example:a/file");
+    }
 
     #[test]
     fn file_of_another_length_gives_no_rate() {
