@@ -60,6 +60,9 @@ pub enum ReadError {
 /// What is wrong with a line that is JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadLine {
+    /// The line is longer than any of metrics.
+    #[error("longer than {} KiB: this is no file of metrics", LONGEST_LINE >> 10)]
+    TooLong,
     /// The line belongs to another kind of file.
     #[error("neither the beginning of a run nor a sample: this is no file of metrics")]
     Foreign,
@@ -118,8 +121,12 @@ fn read_all(mut reader: LineReader, mut from: impl BufRead) -> Result<Vec<Run>, 
     let mut text = Vec::new();
     loop {
         text.clear();
-        if from.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut text)? == 0 {
+        let read = from.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut text)?;
+        if read == 0 {
             break;
+        }
+        if read as u64 == LONGEST_LINE && !text.ends_with(b"\n") {
+            return Err(ReadError::Content { line: reader.lines + 1, what: BadLine::TooLong });
         }
         reader.read_line(&text)?;
     }
@@ -337,6 +344,8 @@ mod tests {
         assert!(says("REMOTE CONNECTION\n").starts_with("line 1: not JSON"), "{}", says("x"));
         assert!(says("\n{\"a\": 1}\n").starts_with("line 2: neither"), "{}", says("{}"));
         assert_eq!(says(""), "no metrics in this file");
+        let long = format!("{{\"run\":\"{}\"}}\n", "9".repeat(LONGEST_LINE as usize));
+        assert_eq!(says(&long), "line 1: longer than 64 KiB: this is no file of metrics");
         assert!(says("{\"run\":\"9\",\"seconds\":1}").contains("unknown run 9"));
         assert!(says(&good.replace("\"rtt\":0", "\"rtt\":-1")).contains("tcp.rtt is no whole number"));
         assert!(says(&good.replace("\"seconds\":0.0", "\"seconds\":9")).contains("time goes backwards"));
