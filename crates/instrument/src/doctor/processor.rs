@@ -5,7 +5,7 @@ use super::facts::OtherCipher;
 use super::finding::{Finding, weight_of_factor};
 use super::judged::{EACH_IS_LIMITED, JudgedDirection, MUCH};
 use super::packets;
-use crate::flow::{Direction, EndUsage, Flow, Turns};
+use crate::flow::{Direction, EndUsage, Flow, Scheduling, Turns};
 use crate::stats::{percent, rate};
 
 /// Cores from which a process counts as limited by its processor.
@@ -39,6 +39,23 @@ const MOSTLY: f64 = 0.6;
 const IDLE: f64 = 0.2;
 /// Part of the time for which a process runs that wants to run all the time, below which a limit may be why.
 const RARELY: f64 = 0.1;
+
+/// Part of a fair share of the processors up to which a process that waits for most of the time is kept from
+/// them by more than other programs.
+const UNFAIR: f64 = 0.4;
+
+/// Times that a limited process has less than a core, from which the rate may grow by more: what it does
+/// besides sending takes most of so little.
+const LITTLE: f64 = 10.0;
+
+/// The gain of a process that would have a whole core, so many times what it has.
+fn gain_of_core(factor: f64) -> String {
+    if factor < LITTLE {
+        format!("up to {factor:.1} times, with a whole core")
+    } else {
+        format!("{factor:.0} times and more with a whole core, as far as the path carries it")
+    }
+}
 
 /// Says where a limit of processor time is raised.
 fn higher_quota(end: &str) -> String {
@@ -266,22 +283,45 @@ impl JudgedDirection<'_> {
                 ),
                 format!("the SSH process of {end} ran {} of the time", percent(ran)),
             ],
-            gain: format!("up to {factor:.1} times, with a whole core"),
+            gain: gain_of_core(factor),
             change: vec![higher_quota(end), format!("which the kernel has in {file}")],
             weight: weight_of_factor(factor),
         })
     }
 
     /// Finds a limit that shows in nothing but this: a process waits for a processor for most of the time,
-    /// and processors that it may use have nothing to do. The files of its control group are not readable
-    /// then: a network namespace of `ip netns exec` hides them, as some containers do.
+    /// and processors that it may use have nothing to do, or other programs leave it much more. The files of
+    /// its control group are not readable then: a network namespace of `ip netns exec` hides them, as some
+    /// containers do.
     fn unseen_quota(&self) -> Option<Finding> {
         let of_end = |end: &EndUsage| {
             let turns = end.turns.filter(|turns| turns.waited >= MOSTLY)?;
-            Some((turns, end.idle.filter(|part| *part >= IDLE)?))
+            let idle = end.idle.filter(|part| *part >= IDLE).map(Kept::BesideIdle);
+            let unfair = || {
+                let fair = end.scheduling.fair_share().filter(|_| !end.scheduling.is_low())?;
+                let runnable = end.scheduling.runnable?;
+                (turns.ran < UNFAIR * fair).then_some(Kept::OfFairShare { fair, runnable })
+            };
+            Some((turns, idle.or_else(unfair)?))
         };
-        let (end, (turns, idle)) = busier(self.flow, of_end, |(turns, _)| turns.waited)?;
+        let (end, (turns, kept)) = busier(self.flow, of_end, |(turns, _)| turns.waited)?;
         let factor = 1.0 / turns.ran.clamp(0.05, 1.0);
+        let (why, weight) = match kept {
+            Kept::BesideIdle(idle) => (
+                format!(
+                    "the processors of {end} had nothing to do for {} of the time: no other program keeps them",
+                    percent(idle)
+                ),
+                "cpu.max, cpu.cfs_quota_us",
+            ),
+            Kept::OfFairShare { fair, runnable } => (
+                format!(
+                    "{runnable:.1} threads wanted the processors of {end}, which leaves {} of one to each: other programs alone take less",
+                    percent(fair)
+                ),
+                "cpu.max, cpu.cfs_quota_us; or its weight there, cpu.weight, cpu.shares",
+            ),
+        };
         Some(Finding {
             cause: "processor_quota",
             title: format!(
@@ -292,17 +332,11 @@ impl JudgedDirection<'_> {
             evidence: vec![
                 self.measured(),
                 turns_of(end, turns),
-                format!(
-                    "the processors of {end} had nothing to do for {} of the time: no other program keeps them",
-                    percent(idle)
-                ),
+                why,
                 format!("no files of a control group of this process are readable on {end} (/sys/fs/cgroup)"),
             ],
-            gain: format!("up to {factor:.1} times, with a whole core"),
-            change: vec![
-                higher_quota(end),
-                "or in the control group of what started it (cpu.max, cpu.cfs_quota_us)".to_owned(),
-            ],
+            gain: gain_of_core(factor),
+            change: vec![higher_quota(end), format!("or in the control group of what started it ({weight})")],
             weight: weight_of_factor(factor),
         })
     }
@@ -321,13 +355,26 @@ impl JudgedDirection<'_> {
         let limit = may_be_limit.then(|| {
             format!("so little is rarely left by programs alone: a control group may limit it, whose files show that to root on {end}")
         });
+        let own = if end == "the server" { self.flow.server.scheduling } else { self.flow.client.scheduling };
+        if own.is_low() {
+            return Some(self.low_priority(end, turns, own, factor));
+        }
+        let pinned = own.processors.filter(|(permitted, all)| permitted < all).map(|(permitted, all)| {
+            format!(
+                "it may use {permitted} of the {all} processors of {end} only (taskset -pc PID shows which)"
+            )
+        });
         Some(Finding {
             cause: "processor",
             title: format!(
                 "Other programs on {end} keep the processor from the SSH process, which limits {}s.",
                 self.direction.name()
             ),
-            evidence: [self.measured(), turns_of(end, turns)].into_iter().chain(limit).collect(),
+            evidence: [self.measured(), turns_of(end, turns)]
+                .into_iter()
+                .chain(pinned)
+                .chain(limit)
+                .collect(),
             gain: format!("about {factor:.1} times, with a core for itself"),
             change: vec![
                 format!(
@@ -339,6 +386,40 @@ impl JudgedDirection<'_> {
             weight: weight_of_factor(factor),
         })
     }
+
+    /// The finding of a process with a low priority, which other programs keep from the processor.
+    fn low_priority(&self, end: &str, turns: Turns, own: Scheduling, factor: f64) -> Finding {
+        let (what, restore) = if own.is_idle_policy {
+            ("SCHED_IDLE".to_owned(), "chrt --other -p 0 PID of each")
+        } else {
+            (format!("nice {}", own.nice), "renice -n 0 -p $(pgrep sshd)")
+        };
+        let restore = match (end, own.is_idle_policy) {
+            ("the server", _) => format!(
+                "on the server, as root: {restore} (of all SSH processes), and without Nice= and CPUSchedulingPolicy= in the service (systemctl cat ssh)"
+            ),
+            _ => "on this machine: start the program without nice and chrt".to_owned(),
+        };
+        Finding {
+            cause: "processor",
+            title: format!(
+                "The SSH process of {end} runs with low priority ({what}) beside other programs, which limits {}s.",
+                self.direction.name()
+            ),
+            evidence: vec![self.measured(), turns_of(end, turns)],
+            gain: format!("about {factor:.1} times, with a core for itself"),
+            change: vec![restore],
+            weight: weight_of_factor(factor),
+        }
+    }
+}
+
+/// What shows that more than other programs keeps a process from the processors.
+enum Kept {
+    /// Processors have nothing to do for this part of the time.
+    BesideIdle(f64),
+    /// The process has much less of a processor than each of these threads would have.
+    OfFairShare { fair: f64, runnable: f64 },
 }
 
 /// Returns whether other programs keep a process from the processor that it wants.

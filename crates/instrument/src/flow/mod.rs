@@ -7,6 +7,7 @@ mod groups;
 mod pauses;
 mod received_marks;
 mod result;
+mod scheduling;
 mod scripts;
 mod sender;
 mod shapers;
@@ -26,7 +27,7 @@ use self::devices::Devices;
 use self::groups::groups_here;
 use self::received_marks::ReceivedMarks;
 use self::shapers::Shapers;
-use self::stolen::{idle, may_use_all_here, processors_here, stolen};
+use self::stolen::{allowed_here, idle, processors_here, stolen};
 use self::summary::summarise;
 use self::turns::{own_thread_times, turns};
 use crate::command::sh;
@@ -41,6 +42,7 @@ pub(crate) use pauses::Pauses;
 pub(crate) use result::{EndUsage, Flow, MANY_REKEYS, USED_UP, WARM_UP};
 #[cfg(test)]
 pub(crate) use result::{Rekeys, SshWindows, Tcp};
+pub(crate) use scheduling::Scheduling;
 pub(crate) use sender::{Sender, window_after_slow_start};
 pub(crate) use shapers::Shaper;
 #[cfg(test)]
@@ -109,8 +111,11 @@ impl Remote {
         flow.client.memory = memory::between(&memory, &memory_after);
         let busy = busy.zip(processors_here());
         flow.client.stolen = busy.and_then(|(before, after)| stolen(before, after));
-        flow.client.idle =
-            busy.filter(|_| may_use_all_here()).and_then(|(before, after)| idle(before, after));
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        flow.client.scheduling = Scheduling::of(&stat, &allowed_here(), "");
+        flow.client.idle = busy
+            .filter(|_| flow.client.scheduling.may_use_all())
+            .and_then(|(before, after)| idle(before, after));
         if direction == Direction::Down {
             flow.packets.marked =
                 marks.zip(ReceivedMarks::here()).and_then(|(before, after)| after.part_since(before));

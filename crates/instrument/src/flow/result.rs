@@ -5,6 +5,7 @@ use lh_metrics::threads::Usage;
 
 use super::devices::DeviceRate;
 use super::pauses::Pauses;
+use super::scheduling::Scheduling;
 use super::sender::Sender;
 use super::shapers::Shaper;
 use super::stopped::{Stopped, Tracer};
@@ -119,6 +120,8 @@ pub(crate) struct EndUsage {
     pub(crate) cpu: Option<f64>,
     /// The busiest thread of the process: how it shared a processor.
     pub(crate) turns: Option<Turns>,
+    /// Its priority, and the processors that it shares.
+    pub(crate) scheduling: Scheduling,
     /// The threads of the process, where its samples have them.
     pub(crate) threads: Option<Usage>,
     /// The limit of a control group that stopped the process longest.

@@ -45,25 +45,23 @@ pub(super) fn idle(before: Processors, after: Processors) -> Option<f64> {
     (all >= LEAST).then(|| idle as f64 / all as f64)
 }
 
-/// Returns whether a process may run on every processor. `text` is the line `Cpus_allowed` of its
+/// The processors on which a process may run, and all of them. `text` is the line `Cpus_allowed` of its
 /// `/proc/PID/status` and the number of processors.
-pub(super) fn may_use_all(text: &str) -> bool {
+pub(super) fn permitted(text: &str) -> Option<(u32, u32)> {
     let mut words = text.split_whitespace().rev();
-    let (Some(Ok(processors)), Some(mask)) = (words.next().map(str::parse::<u32>), words.next()) else {
-        return false;
-    };
-    let permitted: u32 = mask.chars().filter_map(|digit| digit.to_digit(16)).map(u32::count_ones).sum();
-    processors > 0 && permitted >= processors
+    let (all, mask) = (words.next()?.parse().ok()?, words.next()?);
+    let permitted = mask.chars().filter_map(|digit| digit.to_digit(16)).map(u32::count_ones).sum();
+    (all > 0).then_some((permitted, all))
 }
 
-/// Like [`may_use_all`], of this process.
-pub(super) fn may_use_all_here() -> bool {
+/// The text of [`permitted`] for this process.
+pub(super) fn allowed_here() -> String {
     let text = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let (status, processors) = (text("/proc/self/status"), text("/proc/stat"));
     let is_one = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
     let count = processors.lines().filter(is_one).count();
     let mask = status.lines().find(|line| line.starts_with("Cpus_allowed:"));
-    mask.is_some_and(|mask| may_use_all(&format!("{mask} {count}")))
+    mask.map_or_else(String::new, |mask| format!("{mask} {count}"))
 }
 
 #[cfg(test)]
@@ -87,9 +85,11 @@ mod tests {
 
     #[test]
     fn processors_of_a_process_are_counted() {
-        assert!(may_use_all("Cpus_allowed:\t3 2") && may_use_all("Cpus_allowed:\tff,ffffffff 40"));
+        assert_eq!(permitted("Cpus_allowed:\t3 2"), Some((2, 2)));
+        assert_eq!(permitted("Cpus_allowed:\tff,ffffffff 40"), Some((40, 40)));
         // More are possible than there are.
-        assert!(may_use_all("Cpus_allowed:\tffff 2"));
-        assert!(!may_use_all("Cpus_allowed:\t1 2") && !may_use_all(" 2") && !may_use_all(""));
+        assert_eq!(permitted("Cpus_allowed:\tffff 2"), Some((16, 2)));
+        assert_eq!(permitted("Cpus_allowed:\t1 2"), Some((1, 2)));
+        assert_eq!((permitted(" 2"), permitted(""), permitted("Cpus_allowed:\t1 0")), (None, None, None));
     }
 }

@@ -1,10 +1,11 @@
 //! Whether the server's SSH process is stopped by signals again and again, or traced (proc(5)).
 
 /// Shell functions: `S` prints until it is ended, after each tenth of a second, in how many of how many looks
-/// the parent of this shell was stopped; `P` prints what traces it, its number and its name.
+/// the parent of this shell was stopped, and the sum of the threads that could run at each; `P` prints what
+/// traces it, its number and its name.
 ///
 /// The process of a name with a closing parenthesis is read wrongly only where a blank and `T` follow that.
-pub(super) const FUNCTIONS: &str = r#"S() { j=0; k=0; while sleep 0.1 </dev/null >/dev/null 2>&1 && read -r s </proc/$PPID/stat; do s=${s##*) }; j=$((j+1)); case $s in [Tt]*) k=$((k+1));; esac; echo "T=$k $j"; done 2>/dev/null; }
+pub(super) const FUNCTIONS: &str = r#"S() { j=0; k=0; o=0; while sleep 0.1 </dev/null >/dev/null 2>&1 && read -r s </proc/$PPID/stat; do s=${s##*) }; j=$((j+1)); case $s in [Tt]*) k=$((k+1));; esac; read -r x x x s x </proc/loadavg && o=$((o+${s%%/*})); echo "T=$k $j $o"; done 2>/dev/null; }
 P() { set -- $(grep ^TracerPid: /proc/$PPID/status 2>/dev/null); [ "${2:-0}" = 0 ] || echo "$2 $(cat /proc/$2/comm 2>/dev/null)"; }"#;
 
 /// Looks for a verdict, and the least of them that found the process stopped.
@@ -22,8 +23,8 @@ pub(crate) struct Stopped {
 impl Stopped {
     /// Reads what the function `S` prints.
     pub(super) fn of(text: &str) -> Option<Self> {
-        let (found, looks) = text.trim().split_once(' ')?;
-        Some(Self { found: found.parse().ok()?, looks: looks.parse().ok()? })
+        let mut words = text.split_whitespace().map_while(|word| word.parse().ok());
+        Some(Self { found: words.next()?, looks: words.next()? })
     }
 
     /// Part of the time for which it was stopped, where there are looks enough.
@@ -58,7 +59,7 @@ mod tests {
     #[test]
     fn few_looks_tell_nothing() {
         let part = |text: &str| Stopped::of(text).and_then(Stopped::part);
-        assert_eq!(part("12 24"), Some(0.5));
+        assert_eq!((part("12 24"), part("12 24 70")), (Some(0.5), Some(0.5)));
         assert_eq!((part("2 24"), part("3 9"), part("30 20")), (None, None, None));
         assert_eq!((Stopped::of(""), Stopped::of("1"), Stopped::of("a b")), (None, None, None));
     }

@@ -14,11 +14,12 @@ use super::received_marks::ReceivedMarks;
 use super::result::{
     Application, EndUsage, Flow, Packets, Rekeys, SAMPLES, SshWindows, Tcp, USED_UP, WARM_UP,
 };
+use super::scheduling::Scheduling;
 use super::sender::{
     last_look_of_ss, looks_of_ss, mark_of_ss, part_of_looks, sender, sender_of_ss, starved, starved_of_ss,
 };
 use super::shapers::Shapers;
-use super::stolen::{idle, may_use_all, processors, stolen};
+use super::stolen::{idle, processors, stolen};
 use super::stopped::{Stopped, Tracer};
 use super::taken;
 use super::turns::{thread_times, turns};
@@ -208,8 +209,10 @@ fn server_usage(told: &Told<'_>, remote: &[Point], seconds: f64) -> EndUsage {
     let busy = |name| told.get(name).copied().and_then(processors);
     let busy = busy("y").zip(busy("z"));
     server.stolen = busy.and_then(|(before, after)| stolen(before, after));
-    let has_all = told.get("A").is_some_and(|text| may_use_all(text));
-    server.idle = busy.filter(|_| has_all).and_then(|(before, after)| idle(before, after));
+    let text = |name| told.get(name).copied().unwrap_or_default();
+    server.scheduling = Scheduling::of(text("q"), text("A"), text("T"));
+    server.idle =
+        busy.filter(|_| server.scheduling.may_use_all()).and_then(|(before, after)| idle(before, after));
     server.stopped = told.get("T").and_then(|text| Stopped::of(text));
     server.tracer = told.get("R").and_then(|text| Tracer::of(text));
     let devices = |name| told.get(name).copied().map(Devices::of);

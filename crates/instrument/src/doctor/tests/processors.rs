@@ -6,7 +6,7 @@ use lh_metrics::drops::Drops;
 use super::super::diagnose::diagnose;
 use super::super::facts::Facts;
 use super::{first, good, sender, up};
-use crate::flow::{Stopped, Tracer, Turns};
+use crate::flow::{Scheduling, Stopped, Tracer, Turns};
 use crate::quota::Quota;
 use crate::shell::System;
 
@@ -224,6 +224,58 @@ fn quota_of_a_control_group_is_named_with_its_numbers() {
     sender(&mut facts).loaded_rtt = Some(0.052);
     up(&mut facts).server.cpu = Some(0.1);
     assert_ne!(first(&facts).0, "processor_quota");
+}
+
+#[test]
+fn process_with_a_low_priority_is_told() {
+    let mut facts = good();
+    let flow = up(&mut facts);
+    flow.server.turns = Some(Turns { ran: 0.02, waited: 0.95 });
+    flow.application.unread = Some(0.9);
+    flow.server.scheduling = Scheduling { nice: 19, ..Scheduling::default() };
+    let (cause, title) = first(&facts);
+    assert!(cause == "processor" && title.contains("the server runs with low priority (nice 19)"), "{title}");
+    let found = diagnose(&facts).remove(0);
+    assert!(found.change[0].contains("renice -n 0 -p $(pgrep sshd)"), "{found:?}");
+    // Which part of the processors a process of low priority may expect is not known.
+    let scheduling = &mut up(&mut facts).server.scheduling;
+    (scheduling.processors, scheduling.runnable) = (Some((2, 2)), Some(2.0));
+    assert_eq!(first(&facts).0, "processor");
+    up(&mut facts).server.scheduling = Scheduling { is_idle_policy: true, ..Scheduling::default() };
+    assert!(first(&facts).1.contains("low priority (SCHED_IDLE)"), "{:?}", first(&facts));
+    // The program was started on one processor.
+    up(&mut facts).server.scheduling = Scheduling { processors: Some((1, 8)), ..Scheduling::default() };
+    let found = diagnose(&facts).remove(0);
+    assert!(
+        found.evidence.iter().any(|line| line.contains("1 of the 8 processors of the server")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn quota_on_a_busy_machine_is_told_by_what_others_have() {
+    let mut facts = good();
+    let flow = up(&mut facts);
+    flow.windows.closed = 0.5;
+    flow.server.turns = Some(Turns { ran: 0.05, waited: 0.95 });
+    flow.server.idle = Some(0.0);
+    // Four programs and this one on two processors.
+    flow.server.scheduling =
+        Scheduling { processors: Some((2, 2)), runnable: Some(5.0), ..Scheduling::default() };
+    let found = diagnose(&facts).remove(0);
+    assert!(found.cause == "processor_quota" && found.title.contains("about 0.05 cores"), "{found:?}");
+    assert!(
+        found.evidence.iter().any(|line| line.starts_with("5.0 threads wanted the processors")),
+        "{found:?}"
+    );
+    assert!(found.gain.starts_with("20 times and more"), "{found:?}");
+    // Forty programs leave it no more.
+    up(&mut facts).server.scheduling.runnable = Some(40.0);
+    assert!(first(&facts).1.starts_with("Other programs on the server"), "{:?}", first(&facts));
+    // Others of its own processor are not known.
+    up(&mut facts).server.scheduling =
+        Scheduling { processors: Some((1, 2)), runnable: Some(5.0), ..Scheduling::default() };
+    assert_eq!(first(&facts).0, "processor");
 }
 
 #[test]
