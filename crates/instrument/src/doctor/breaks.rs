@@ -4,6 +4,7 @@ use super::facts::{CLOSED, Systems, Throughput};
 use super::finding::Finding;
 use super::memory;
 use crate::flow::{Direction, Flow};
+use crate::shell::System;
 use crate::stats::{size, time};
 use crate::task::LATE;
 
@@ -20,11 +21,20 @@ const STILL_BOTH: f64 = 1.0;
 /// Rate up to which a transfer stands still, bytes/s.
 const HARDLY: f64 = 20_000.0;
 
+/// Returns whether TCP of this machine sends smaller segments where large ones are not acknowledged.
+pub(super) fn probes_mtu(here: &System) -> bool {
+    here.text("tcp_mtu_probing").is_some_and(|value| value != "0")
+}
+
 /// Returns what lets large packets pass, or keeps them from being sent.
-pub(super) fn mtu_change(path_mtu: u64) -> Vec<String> {
+pub(super) fn mtu_change(path_mtu: u64, here: &System) -> Vec<String> {
+    let (ends, after) = match probes_mtu(here) {
+        true => ("the server, as it is here", ", after some seconds"),
+        false => ("both ends", ""),
+    };
     vec![
         format!("ip link set dev DEVICE mtu {path_mtu} (or ip route change … mtu {path_mtu}) at both ends"),
-        "or sysctl -w net.ipv4.tcp_mtu_probing=1 at both ends: TCP then finds the size itself".to_owned(),
+        format!("or sysctl -w net.ipv4.tcp_mtu_probing=1 at {ends}: TCP then finds the size itself{after}"),
         "or have the firewalls on the way let ICMP \"fragmentation needed\" (IPv6: packet too big) pass"
             .to_owned(),
     ]
@@ -101,7 +111,7 @@ fn broken_transfers(throughput: &Throughput) -> Option<Finding> {
 }
 
 /// A direction that began and then stood still.
-pub(super) fn stalled(throughput: &Throughput) -> Option<Finding> {
+pub(super) fn stalled(throughput: &Throughput, here: &System) -> Option<Finding> {
     let is_late = |direction: &Direction| {
         throughput
             .flow(*direction)
@@ -129,7 +139,7 @@ pub(super) fn stalled(throughput: &Throughput) -> Option<Finding> {
             ],
         )
     } else {
-        (format!("{name} stand still: small packets arrive, large ones do not."), mtu_change(1280))
+        (format!("{name} stand still: small packets arrive, large ones do not."), mtu_change(1280, here))
     };
     let pings = flow.ping.map_or_else(|| "too long to count".to_owned(), time);
     let mut evidence = vec![if is_late(&direction) {

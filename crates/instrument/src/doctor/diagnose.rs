@@ -20,13 +20,14 @@ use super::small_loss;
 use super::throughput;
 use super::waits;
 use crate::flow::Direction;
+use crate::shell::System;
 
 /// All causes, first cause first.
 pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     let refusals = JudgedRefusals::of(facts);
     let no_login = || no_login(&facts.logins, &facts.path).map(|found| refusals.first().unwrap_or(found));
-    let swallowed = || swallowed(&facts.path, &facts.logins);
-    if let Some(finding) = black_hole(&facts.path).or_else(swallowed).or_else(no_login) {
+    let swallowed = || swallowed(&facts.path, &facts.logins, &facts.systems.here);
+    if let Some(finding) = black_hole(&facts.path, &facts.systems.here).or_else(swallowed).or_else(no_login) {
         // Without a login, what gets lost comes first.
         let small = small_loss::judge(&facts.path, &facts.throughput).filter(|_| finding.cause == "no_login");
         return small.into_iter().chain([finding]).collect();
@@ -34,7 +35,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     let mut found = Vec::new();
     refusals.judge(&mut found);
     let of_small = small_loss::judge(&facts.path, &facts.throughput);
-    let stalled = breaks::stalled(&facts.throughput).filter(|_| of_small.is_none());
+    let stalled = breaks::stalled(&facts.throughput, &facts.systems.here).filter(|_| of_small.is_none());
     found.extend(of_small);
     let is_stalled = stalled.is_some();
     found.extend(stalled);
@@ -111,14 +112,16 @@ pub(super) fn one_is_not_enough(facts: &Facts, direction: Direction) -> bool {
 }
 
 /// Finds packets to the server that the path swallows for their size.
-fn black_hole(path: &PathAtRest) -> Option<Finding> {
+fn black_hole(path: &PathAtRest, here: &System) -> Option<Finding> {
     let segments = path.segments.filter(|segments| segments.is_black_hole())?;
     let mtu = segments.path_mtu();
+    // TCP sends smaller segments after it has waited in vain for some seconds.
+    let probes = breaks::probes_mtu(here);
+    let harm =
+        if probes { "logins and copies stand still until TCP sends less" } else { "logins and copies hang" };
     Some(Finding {
         cause: "mtu_black_hole",
-        title: format!(
-            "The path swallows packets of more than {mtu} bytes (MTU black hole): logins and copies hang."
-        ),
+        title: format!("The path swallows packets of more than {mtu} bytes (MTU black hole): {harm}."),
         evidence: vec![
             format!(
                 "{} bytes of data in a packet arrived, {} did not, though both ends agreed on {}",
@@ -128,14 +131,17 @@ fn black_hole(path: &PathAtRest) -> Option<Finding> {
             ),
             "no ICMP message said so".to_owned(),
         ],
-        gain: "connections that work".to_owned(),
-        change: breaks::mtu_change(mtu),
+        gain: match probes {
+            true => "connections that start at once, and work where the server does not probe".to_owned(),
+            false => "connections that work".to_owned(),
+        },
+        change: breaks::mtu_change(mtu, here),
         weight: 100.0,
     })
 }
 
 /// Diagnoses packets that are swallowed on the way from the server alone.
-fn swallowed(path: &PathAtRest, logins: &Logins) -> Option<Finding> {
+fn swallowed(path: &PathAtRest, logins: &Logins, here: &System) -> Option<Finding> {
     let segments = path.swallowed?;
     let mtu = segments.path_mtu();
     Some(Finding {
@@ -157,7 +163,7 @@ fn swallowed(path: &PathAtRest, logins: &Logins) -> Option<Finding> {
             "packets to the server of that size arrive there".to_owned(),
         ],
         gain: "connections that work".to_owned(),
-        change: breaks::mtu_change(mtu),
+        change: breaks::mtu_change(mtu, here),
         weight: 100.0,
     })
 }

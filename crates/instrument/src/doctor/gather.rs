@@ -53,6 +53,7 @@ fn measure<I: Instruments>(
         facts.path.reached = Some(reached);
         // A login would wait for packets that never arrive.
         if facts.path.segments.is_some_and(|segments| segments.is_black_hole()) {
+            facts.systems.here = instruments.here(facts.path.reached.as_ref());
             facts.logins.failure = Some("not tried: its packets would be lost".to_owned());
             return Ok(());
         }

@@ -379,6 +379,12 @@ fn swallowed_packets_come_first_with_the_mtu() {
     facts.path.segments = Some(Segments { passes: 1348, offered: 1448, headers: 52 });
     let (cause, title) = first(&facts);
     assert!(cause == "mtu_black_hole" && title.contains("more than 1400 bytes"), "{title}");
+    assert!(title.ends_with("logins and copies hang."), "{title}");
+    // TCP of this machine finds a size after a while: the setting is not told to who has it.
+    facts.systems.here = System::from_pairs(&[("tcp_mtu_probing", "1")]);
+    assert!(first(&facts).1.ends_with("stand still until TCP sends less."), "{:?}", first(&facts));
+    let change = diagnose(&facts).remove(0).change.join("; ");
+    assert!(change.contains("tcp_mtu_probing=1 at the server, as it is here"), "{change}");
 }
 
 #[test]
