@@ -147,7 +147,23 @@ fn at_rest<I: Instruments>(
     }
     facts.path.small_packets = instruments.small_packets(&mut first);
     instruments.begin_step("another login");
-    let agent_key = add_login(&mut facts.logins, instruments.login(&mut second)?);
+    let login = match instruments.login(&mut second) {
+        Err(failure) if failure.is_path => {
+            instruments.begin_step("another login once more");
+            second = instruments.prepare(Place::Server, &PLAIN, true);
+            match instruments.login(&mut second) {
+                Ok(login) => login,
+                Err(failure) => {
+                    facts.throughput.broken = Some(lh_client::sanitise(&words(&failure)));
+                    facts.refusals.first_answers = !instruments.pings(&mut first, 1).is_empty();
+                    facts.run.missing.push("transfers: no other connection was made".to_owned());
+                    return Ok(None);
+                }
+            }
+        }
+        login => login?,
+    };
+    let agent_key = add_login(&mut facts.logins, login);
     instruments.begin_idle();
     // A third login tells a hiccup from a habit, if there is time.
     let mut suspicious = Vec::new();
@@ -157,7 +173,10 @@ fn at_rest<I: Instruments>(
     if is_in_doubt && facts.logins.seconds() < LONG_LOGINS {
         instruments.begin_step("a third login");
         let mut third = instruments.prepare(Place::Server, &PLAIN, true);
-        add_login(&mut facts.logins, instruments.login(&mut third)?);
+        match instruments.login(&mut third) {
+            Ok(login) => _ = add_login(&mut facts.logins, login),
+            Err(failure) => facts.run.missing.push(format!("a third login: {}", words(&failure))),
+        }
     }
     // What a busy machine adds to some logins is told from a short delay of each.
     while logins::may_be_noticed(&facts.logins, facts.round_trip())
@@ -167,7 +186,13 @@ fn at_rest<I: Instruments>(
         let number = if facts.logins.timed.len() == 2 { "a third" } else { "a fourth" };
         instruments.begin_step(&format!("{number} login"));
         let mut another = instruments.prepare(Place::Server, &PLAIN, true);
-        add_login(&mut facts.logins, instruments.login(&mut another)?);
+        match instruments.login(&mut another) {
+            Ok(login) => _ = add_login(&mut facts.logins, login),
+            Err(failure) => {
+                facts.run.missing.push(format!("{number} login: {}", words(&failure)));
+                break;
+            }
+        }
     }
     if let Some(key) = agent_key.filter(|_| logins::may_be_signing(&facts.logins, facts.round_trip())) {
         instruments.begin_step("the agent");

@@ -88,7 +88,8 @@ impl<'a> JudgedRefusals<'a> {
     fn may_be_outage(&self, turned_away: &TurnedAway) -> bool {
         let stood_still =
             self.throughput.flows().map(|flow| flow.pauses.longest).any(|longest| longest >= STANDSTILL);
-        let is_alive = self.refusals.logins_made > turned_away.made
+        let is_alive = self.refusals.first_answers
+            || self.refusals.logins_made > turned_away.made
             || self.idle_session.is_some_and(|idle| idle.end == IdleEnd::Answered);
         stood_still || !is_alive || !turned_away.is_repeated
     }

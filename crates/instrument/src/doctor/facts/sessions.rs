@@ -35,6 +35,8 @@ pub(crate) struct Refusals {
     pub(crate) logins_made: usize,
     /// Connections that were not accepted although others were.
     pub(crate) turned_away: Option<TurnedAway>,
+    /// The first connection answered after no other one had been made.
+    pub(crate) first_answers: bool,
     /// Why the server opened no session beside those that had just ended, in its words.
     pub(crate) session: Option<String>,
     /// Why the server runs no commands for the user.

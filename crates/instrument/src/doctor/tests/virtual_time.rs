@@ -8,6 +8,7 @@ use super::super::facts::Facts;
 use super::super::instruments::Transfer;
 use super::super::small_packets::SmallPackets;
 use super::virtual_path::Virtual;
+use crate::connects::TurnedAway;
 use crate::flow::Direction;
 
 /// Returns true for steps that a suspicion asks for.
@@ -163,6 +164,30 @@ fn swallowed_packets_of_the_server_are_searched() {
             "{seconds} s: {steps:?}"
         );
     }
+}
+
+#[test]
+fn another_login_that_fails_is_a_diagnosis() {
+    let planted = Virtual { slow_logins: vec![0.0, 1e6, 1e6], ..Virtual::healthy(0.02) };
+    let (mut facts, _, steps) = planted.run();
+    assert!(steps.iter().any(|step| step == "another login once more"), "{steps:?}");
+    assert_eq!(diagnose(&facts)[0].cause, "broken_off", "{:?}", diagnose(&facts));
+    // The connection that was there still answers: no outage, but a limit of new ones.
+    let words = "ssh: connect to host h port 22: Connection timed out".to_owned();
+    facts.throughput.broken = Some(words.clone());
+    let limit = TurnedAway { words, failed: 2, made: 1, is_repeated: true, ..TurnedAway::default() };
+    (facts.refusals.turned_away, facts.refusals.logins_made) = (Some(limit), 1);
+    let found = diagnose(&facts);
+    assert!(
+        found[0].cause == "refused" && found.iter().all(|found| found.cause != "broken_off"),
+        "{found:?}"
+    );
+    facts.refusals.first_answers = false;
+    assert_eq!(diagnose(&facts)[0].cause, "broken_off");
+    // One bad moment.
+    let planted = Virtual { slow_logins: vec![0.0, 1e6], ..Virtual::healthy(0.02) };
+    let (facts, ..) = planted.run();
+    assert_eq!(diagnose(&facts)[0].cause, "path");
 }
 
 #[test]
