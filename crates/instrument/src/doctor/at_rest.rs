@@ -100,7 +100,7 @@ pub(super) fn at_rest(remote: &mut Remote, there: &System, round_trip: f64) -> A
         }
     }
     if are_slow(&found.interactive, round_trip) && !found.interactive.is_empty() {
-        found.slowest = slowest_line(remote, there);
+        (found.slowest, found.slowest_file) = slowest_part(remote, there).unwrap_or_default();
     }
     let home = home(remote);
     // Servers that look up the client's name (UseDNS, PAM, TCP wrappers) wait as long as this takes.
@@ -211,44 +211,66 @@ fn home(remote: &mut Remote) -> Option<Home> {
     best
 }
 
+/// A line of a start-up file, where it is, and its seconds; a file, and the seconds of its lines together.
+type SlowParts = (Option<(String, Option<String>, f64)>, Option<(String, f64)>);
+
 /// Has the shell show the lines of its start-up files as it runs them. The line after which nothing came for
-/// longest is the slow one.
-fn slowest_line(remote: &mut Remote, system: &System) -> Option<(String, Option<String>, f64)> {
+/// longest is the slow one; the file whose lines took longest, where the shell names files.
+fn slowest_part(remote: &mut Remote, system: &System) -> Option<SlowParts> {
     let shell = system.text("shell")?;
     let kind = Path::new(shell).file_name()?.to_str()?;
     ["bash", "sh", "dash", "zsh", "ksh", "ash"].contains(&kind).then_some(())?;
-    let script = format!("export PS4='+ '; {shell} -lixc exit 2>&1");
+    let file = if kind == "bash" { "${BASH_SOURCE-}> " } else { "" };
+    let script = format!("export PS4='+ {file}'; {shell} -lixc exit 2>&1");
     let shown = remote.script(&script, SHORT);
-    let mut last: Option<(f64, String)> = None;
-    let mut slowest: Option<(String, f64)> = None;
-    for (at, piece) in &shown.pieces {
-        if let Some((before, line)) = &last {
+    let (slowest, slowest_file) = slowest_of_trace(&shown.pieces);
+    let slowest = slowest.map(|(line, took)| {
+        let quoted = quoted(&line);
+        let find = format!(
+            "cd; grep -nsF -m1 -- {quoted} .bashrc .bash_profile .bash_login .profile .zshenv .zprofile .zshrc \
+             .zlogin .kshrc /etc/profile /etc/bash.bashrc /etc/bashrc /etc/zsh/* /etc/profile.d/* /dev/null | head -n 1"
+        );
+        let place = remote.script(&find, SHORT).text();
+        let place = place.lines().next().and_then(|line| {
+            let mut parts = line.splitn(3, ':');
+            Some(format!("{} line {}", parts.next()?, parts.next()?))
+        });
+        (line, place.map(|place| lh_client::sanitise(&place)), took)
+    });
+    Some((slowest, slowest_file))
+}
+
+/// What was slow, and its seconds.
+type Timed = (String, f64);
+
+/// The slowest line of a trace, and the file with the slowest lines, each with its seconds, if it took long.
+fn slowest_of_trace(pieces: &[(f64, Vec<u8>)]) -> (Option<Timed>, Option<Timed>) {
+    let mut last: Option<(f64, String, String)> = None;
+    let mut slowest: Option<Timed> = None;
+    let mut files: Vec<Timed> = Vec::new();
+    for (at, piece) in pieces {
+        if let Some((before, file, line)) = &last {
             let took = at - before;
             if slowest.as_ref().is_none_or(|(_, most)| took > *most) {
                 slowest = Some((line.clone(), took));
+            }
+            match files.iter_mut().find(|(known, _)| known == file) {
+                Some((_, sum)) => *sum += took,
+                None => files.push((file.clone(), took)),
             }
         }
         let text = String::from_utf8_lossy(piece);
         let line = text.lines().rfind(|line| line.starts_with('+'));
         if let Some(line) = line {
             let line = line.trim_start_matches('+').trim();
-            // zsh names the place before the line.
-            let line = line.split_once("> ").map_or(line, |(_, line)| line);
-            last = Some((*at, lh_client::sanitise(line)));
+            // zsh names the place before the line, and bash is told to.
+            let (file, line) = line.split_once("> ").unwrap_or(("", line));
+            last = Some((*at, lh_client::sanitise(file), lh_client::sanitise(line)));
         }
     }
-    let (line, took) = slowest.filter(|(line, took)| *took > SLOW_LINE && !line.is_empty())?;
-    let quoted = quoted(&line);
-    let find = format!(
-        "cd; grep -nsF -m1 -- {quoted} .bashrc .bash_profile .bash_login .profile .zshenv .zprofile .zshrc \
-         .zlogin .kshrc /etc/profile /etc/bash.bashrc /etc/bashrc /etc/zsh/* /etc/profile.d/* /dev/null | head -n 1"
-    );
-    let place = remote.script(&find, SHORT).text();
-    let place = place.lines().next().and_then(|line| {
-        let mut parts = line.splitn(3, ':');
-        Some(format!("{} line {}", parts.next()?, parts.next()?))
-    });
-    Some((line, place.map(|place| lh_client::sanitise(&place)), took))
+    let file = files.into_iter().filter(|(file, took)| *took > SLOW_LINE && !file.is_empty());
+    let file = file.max_by(|(_, a), (_, b)| a.total_cmp(b));
+    (slowest.filter(|(line, took)| *took > SLOW_LINE && !line.is_empty()), file)
 }
 
 #[cfg(test)]
@@ -269,11 +291,39 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_a_trace_are_added_for_their_file() {
+        let piece = |at: f64, text: &str| (at, text.as_bytes().to_vec());
+        let loop_of = |n: u32| {
+            piece(
+                0.1 + 0.05 * f64::from(n),
+                &format!("++ /home/u/.bashrc> basename {n}\n+ /home/u/.bashrc> x={n}\n"),
+            )
+        };
+        let mut pieces = vec![piece(0.0, "+ /etc/profile> umask 022\n")];
+        pieces.extend((0..20).map(loop_of));
+        pieces.push(piece(1.1, "+ > exit\n"));
+        let (line, file) = slowest_of_trace(&pieces);
+        let (name, took) = file.unwrap();
+        assert!(
+            line.is_none() && name == "/home/u/.bashrc" && (took - 1.0).abs() < 1e-9,
+            "{line:?} {name} {took}"
+        );
+        // One line of a shell that names no files.
+        let pieces = [piece(0.0, "+ umask 022\n"), piece(0.1, "+ sleep 1\n"), piece(1.1, "+ exit\n")];
+        let (line, file) = slowest_of_trace(&pieces);
+        assert_eq!((line, file), (Some(("sleep 1".to_owned(), 1.0)), None));
+        // A line that prints is one line.
+        let pieces = [piece(0.0, "+ a> make\n"), piece(0.6, "done\n"), piece(0.7, "+ a> exit\n")];
+        assert_eq!(slowest_of_trace(&pieces).0.map(|(line, _)| line).as_deref(), Some("make"));
+    }
+
+    #[test]
     fn slow_commands_are_timed_again_without_a_terminal() {
         let of = |interactive: &[f64], command: &[f64]| Shell {
             interactive: interactive.to_vec(),
             command: command.to_vec(),
             slowest: None,
+            slowest_file: None,
         };
         assert!(is_in_doubt(&of(&[], &[2.0]), true, 0.05));
         assert!(!is_in_doubt(&of(&[], &[0.06]), true, 0.05));

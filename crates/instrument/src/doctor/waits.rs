@@ -57,8 +57,10 @@ pub(super) fn shell(shell: &Shell, logins: &Logins, round_trip: f64, out: &mut V
         time(command),
         shell.interactive.len()
     )];
-    let (cause, title, change) = match &shell.slowest {
-        Some((line, place, took)) => {
+    let of_file = shell.slowest_file.as_ref().filter(|(_, took)| *took >= OF_LINE * excess);
+    let of_line = shell.slowest.as_ref().filter(|_| of_line >= OF_LINE * excess || of_file.is_none());
+    let (cause, title, change) = match (of_line, of_file) {
+        (Some((line, place, took)), _) => {
             let place = place.as_deref().unwrap_or("its start-up files");
             evidence.push(format!("\"{line}\" in {place} took {}", time(*took)));
             (
@@ -67,10 +69,24 @@ pub(super) fn shell(shell: &Shell, logins: &Logins, round_trip: f64, out: &mut V
                 format!("take it out of {place}, or run it in the background"),
             )
         }
-        None if late => {
+        (None, Some((file, took))) => {
+            evidence.push(format!("the lines of {file} took {} together", time(*took)));
+            (
+                "shell_startup",
+                format!("The shell's start-up files take {}: many lines of {file} together.", time(excess)),
+                if late {
+                    format!(
+                        "as the first line of {file}, where only shells at a terminal need it: case $- in *i*) ;; *) return ;; esac"
+                    )
+                } else {
+                    format!("take programs that it starts again and again out of {file}: $(…), loops")
+                },
+            )
+        }
+        (None, None) if late => {
             ("command_start", late_commands(command - round_trip), WHERE_COMMANDS_START.to_owned())
         }
-        None => (
+        (None, None) => (
             "shell_startup",
             format!("The login shell takes {} to start.", time(excess)),
             "look for the slow line at the server: bash -lixc exit 2>&1 | ts -i".to_owned(),

@@ -13,6 +13,8 @@ pub(crate) struct Shell {
     pub(crate) command: Vec<f64>,
     /// The line of the start-up files that took longest, where it is, and its seconds.
     pub(crate) slowest: Option<(String, Option<String>, f64)>,
+    /// The start-up file whose lines together took longest, and their seconds.
+    pub(crate) slowest_file: Option<(String, f64)>,
 }
 
 /// The server's SFTP.

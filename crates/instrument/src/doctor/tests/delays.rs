@@ -61,7 +61,15 @@ fn busy_machine_is_no_short_delay() {
 fn short_line_of_a_start_up_file_is_named() {
     let shell = |took: [f64; 4], slowest: Option<f64>| {
         let slowest = slowest.map(|took| ("sleep 0.2".to_owned(), Some(".bashrc line 3".to_owned()), took));
-        Facts { shell: Some(Shell { interactive: took.to_vec(), command: vec![0.06; 4], slowest }), ..good() }
+        Facts {
+            shell: Some(Shell {
+                interactive: took.to_vec(),
+                command: vec![0.06; 4],
+                slowest,
+                slowest_file: None,
+            }),
+            ..good()
+        }
     };
     let (cause, title) = first(&shell([0.33, 0.34, 0.36, 0.35], Some(0.2)));
     assert!(cause == "shell_startup" && title.contains("take 230 ms: \"sleep 0.2\""), "{title}");
@@ -73,7 +81,12 @@ fn short_line_of_a_start_up_file_is_named() {
 #[test]
 fn short_delay_of_each_command_is_named() {
     let starts = |command: [f64; 4], interactive: f64| Facts {
-        shell: Some(Shell { interactive: vec![interactive; 4], command: command.to_vec(), slowest: None }),
+        shell: Some(Shell {
+            interactive: vec![interactive; 4],
+            command: command.to_vec(),
+            slowest: None,
+            slowest_file: None,
+        }),
         ..good()
     };
     assert_eq!(first(&starts([0.3, 0.31, 0.32, 0.3], 0.36)).0, "command_start");

@@ -71,7 +71,12 @@ fn good() -> Facts {
         logins: Logins { timed: vec![login.clone(), login], ..Logins::default() },
         path: PathAtRest { pings: vec![0.05], ..PathAtRest::default() },
         throughput: Throughput { up: transfers.clone(), down: transfers, ..Throughput::default() },
-        shell: Some(Shell { interactive: vec![0.2, 0.2], command: vec![0.06, 0.06], slowest: None }),
+        shell: Some(Shell {
+            interactive: vec![0.2, 0.2],
+            command: vec![0.06, 0.06],
+            slowest: None,
+            slowest_file: None,
+        }),
         disks: Disks { there: Some(disk), ..Disks::default() },
         ..Facts::default()
     }

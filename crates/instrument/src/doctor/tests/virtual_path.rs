@@ -241,7 +241,7 @@ impl Instruments for Virtual {
     fn at_rest(&mut self, _: &mut Planned, _: &System, round_trip: f64) -> AtRest {
         // A shell, a command, SFTP, files, a lookup.
         self.now += 5.0 * (3.0 * round_trip + 0.1);
-        let shell = Shell { interactive: vec![0.2], command: vec![0.06], slowest: None };
+        let shell = Shell { interactive: vec![0.2], command: vec![0.06], slowest: None, slowest_file: None };
         AtRest { shell, sftp: vec![0.06], shell_missing: self.shell_missing.clone(), ..AtRest::default() }
     }
 

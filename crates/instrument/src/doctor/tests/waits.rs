@@ -90,17 +90,39 @@ fn slow_reverse_lookup_explains_a_slow_login() {
 fn slow_line_of_a_start_up_file_is_named() {
     let mut facts = good();
     let slowest = Some(("sleep 3".to_owned(), Some(".bashrc line 7".to_owned()), 3.0));
-    facts.shell = Some(Shell { interactive: vec![3.2, 3.2], command: vec![0.06], slowest });
+    facts.shell =
+        Some(Shell { interactive: vec![3.2, 3.2], command: vec![0.06], slowest, slowest_file: None });
     let (cause, title) = first(&facts);
     assert!(cause == "shell_startup" && title.contains("\"sleep 3\" in .bashrc line 7"), "{title}");
-    facts.shell = Some(Shell { interactive: vec![2.2, 2.2], command: vec![2.1, 2.1], slowest: None });
+    facts.shell = Some(Shell {
+        interactive: vec![2.2, 2.2],
+        command: vec![2.1, 2.1],
+        slowest: None,
+        slowest_file: None,
+    });
+    assert_eq!(first(&facts).0, "command_start");
+    // Many short lines of a file that the shell reads for commands, too.
+    facts.shell.as_mut().unwrap().slowest_file = Some(("/home/u/.bashrc".to_owned(), 1.9));
+    let (cause, title) = first(&facts);
+    assert!(
+        cause == "shell_startup" && title.ends_with("2.1 s: many lines of /home/u/.bashrc together."),
+        "{title}"
+    );
+    assert!(diagnose(&facts)[0].change[0].contains("case $- in *i*)"), "{:?}", diagnose(&facts)[0]);
+    // A forced command takes the rest.
+    facts.shell.as_mut().unwrap().slowest_file = Some(("/home/u/.bashrc".to_owned(), 0.3));
     assert_eq!(first(&facts).0, "command_start");
 }
 
 #[test]
 fn late_commands_are_named_without_a_terminal() {
     let mut facts = good();
-    let shell = |command: &[f64]| Shell { interactive: Vec::new(), command: command.to_vec(), slowest: None };
+    let shell = |command: &[f64]| Shell {
+        interactive: Vec::new(),
+        command: command.to_vec(),
+        slowest: None,
+        slowest_file: None,
+    };
     facts.shell = Some(shell(&[2.2, 2.15, 2.3]));
     let (cause, title) = first(&facts);
     assert!(cause == "command_start" && title.contains("starts 2.1 s late"), "{title}");
@@ -131,6 +153,7 @@ fn slow_home_is_told_from_slow_start_up_files_and_from_pam() {
         interactive: vec![1.15, 1.15],
         command: vec![0.6, 0.6],
         slowest: Some((". /home/u/.bashrc".to_owned(), None, 0.5)),
+        slowest_file: None,
     });
     let found = diagnose(&facts);
     assert!(found[0].cause == "slow_home" && found[0].title.contains("500 ms to open a file"), "{found:?}");
@@ -192,7 +215,12 @@ fn late_sftp_is_told_from_late_commands() {
     facts.sftp.starts = vec![1.6, 1.7, 1.6];
     let (cause, title) = first(&facts);
     assert!(cause == "sftp_start" && title.contains("1.5 s"), "{title}");
-    facts.shell = Some(Shell { interactive: vec![1.8, 1.8], command: vec![1.6, 1.6], slowest: None });
+    facts.shell = Some(Shell {
+        interactive: vec![1.8, 1.8],
+        command: vec![1.6, 1.6],
+        slowest: None,
+        slowest_file: None,
+    });
     assert!(diagnose(&facts).iter().all(|found| found.cause != "sftp_start"));
     facts.sftp.starts = vec![1.6, 0.1];
     assert!(diagnose(&facts).iter().all(|found| found.cause != "sftp_start"));
