@@ -101,7 +101,10 @@ impl System {
             Some((name.to_owned(), line))
         };
         let told = [ip("route", &["-o", "route", "get"]), ip("metrics", &["tcp_metrics", "show"])];
-        let values = values.chain(told.into_iter().flatten());
+        // Root may choose any.
+        let allowed = (!lh_sys::ids::is_root()).then(|| read(ALLOWED)).flatten();
+        let allowed = allowed.map(|names| (ALLOWED.to_owned(), names.trim().to_owned()));
+        let values = values.chain(told.into_iter().flatten()).chain(allowed);
         let mut system = Self { values: values.collect(), noise: None };
         let device = system.route_device().map(|name| format!("/sys/class/net/{name}"));
         // TUN devices report 10 Mb/s whatever they carry.
@@ -179,11 +182,28 @@ impl System {
         self.text("memory").map(memory::groups).unwrap_or_default()
     }
 
-    /// The congestion controls that a program may choose.
+    /// Returns whether the system has this congestion control.
     pub(crate) fn has_congestion_control(&self, name: &str) -> bool {
-        self.text("tcp_available_congestion_control")
-            .is_some_and(|all| all.split_whitespace().any(|each| each == name))
+        self.text("tcp_available_congestion_control").is_some_and(|all| names(all, name))
     }
+
+    /// Returns whether nothing forbids programs of this user to choose this congestion control.
+    pub(crate) fn permits_congestion_control(&self, name: &str) -> bool {
+        self.text(ALLOWED).is_none_or(|all| names(all, name))
+    }
+
+    /// Returns whether programs of this user may choose this congestion control.
+    pub(crate) fn may_choose_congestion_control(&self, name: &str) -> bool {
+        self.has_congestion_control(name) && self.permits_congestion_control(name)
+    }
+}
+
+/// The congestion controls that programs without rights may choose.
+const ALLOWED: &str = "tcp_allowed_congestion_control";
+
+/// Returns whether a list of words has this one.
+fn names(list: &str, name: &str) -> bool {
+    list.split_whitespace().any(|each| each == name)
 }
 
 /// Words of a route, as `ip route get` shows it, that a route for one host has as well.
@@ -315,6 +335,16 @@ mod tests {
         let told = System::parse("Welcome to h\u{1b}!\nx=1\nsystem=Linux 6\nshell=/bin/sh\n");
         assert_eq!(told.noise.as_deref(), Some("Welcome to h\\033!"));
         assert!(told.is_told() && System::parse("system=Linux 6\n").noise.is_none());
+    }
+
+    #[test]
+    fn congestion_controls_of_root_are_no_choice_of_users() {
+        let available = ("tcp_available_congestion_control", "reno cubic bbr");
+        let may =
+            |values: &[(&str, &str)], name| System::from_pairs(values).may_choose_congestion_control(name);
+        assert!(may(&[available], "bbr") && !may(&[available], "bb") && !may(&[], "bbr"));
+        let all = [available, (ALLOWED, "reno cubic")];
+        assert!(may(&all, "cubic") && !may(&all, "bbr"));
     }
 
     #[test]

@@ -176,14 +176,17 @@ fn by_control(judged: &JudgedDirection<'_>) -> Option<Held> {
 pub(super) fn choice_of(judged: &JudgedDirection<'_>, other: &str) -> String {
     let (end, system) = (judged.direction.sender(), judged.facts.systems.sending(judged.direction));
     let file = if judged.direction == Direction::Up { "ssh_config" } else { "lhsshd's sshd_config" };
-    let program = format!("TcpCongestion {other} in {file}");
+    let may_choose =
+        judged.direction == Direction::Down || judged.facts.systems.here.permits_congestion_control(other);
+    let program = if may_choose { format!("; or TcpCongestion {other} in {file}") } else { String::new() };
     let route = system.text("route").filter(|route| route.contains(" congctl "));
     let is_locked = matches!(judged.other_control(), Some(OtherControl::Overruled { .. }))
         || route.is_some_and(|route| route.contains(" congctl lock "));
     if route.is_none() && !is_locked {
         let is_there = other != "bbr" || system.has_congestion_control(other);
         let load = if is_there { "" } else { "modprobe tcp_bbr; " };
-        return format!("on {end}: {load}sysctl -w net.ipv4.tcp_congestion_control={other} (or {program})");
+        let program = program.strip_prefix("; ").map_or_else(String::new, |or| format!(" ({or})"));
+        return format!("on {end}: {load}sysctl -w net.ipv4.tcp_congestion_control={other}{program}");
     }
     let (choice, why) = if is_locked {
         (
@@ -191,7 +194,7 @@ pub(super) fn choice_of(judged: &JudgedDirection<'_>, other: &str) -> String {
             "a congctl lock, which overrules the sysctl and TcpCongestion".to_owned(),
         )
     } else {
-        (format!("congctl {other}"), format!("a congctl, which overrules the sysctl; or {program}"))
+        (format!("congctl {other}"), format!("a congctl, which overrules the sysctl{program}"))
     };
     let command = system.route_command("congctl", &choice);
     let command = command.unwrap_or_else(|| format!("ip route change PREFIX … {choice}"));
@@ -245,5 +248,7 @@ pub(super) fn alternative(facts: &Facts) -> Option<&'static str> {
     }
     // CUBIC is everywhere, and is no worse to others.
     let candidates = if USUAL.contains(&uses) { ["bbr", "cubic"] } else { ["cubic", "bbr"] };
-    candidates.into_iter().find(|name| uses != *name && facts.systems.here.has_congestion_control(name))
+    candidates
+        .into_iter()
+        .find(|name| uses != *name && facts.systems.here.may_choose_congestion_control(name))
 }

@@ -86,7 +86,8 @@ fn other_control<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
         .as_ref()
         .and_then(|flow| flow.tcp.sender.as_ref()?.congestion_control.clone());
     let name = if is_lossy {
-        let has_bbr = facts.systems.here.has_congestion_control("bbr") && uses.as_deref() != Some("bbr");
+        let has_bbr =
+            facts.systems.here.may_choose_congestion_control("bbr") && uses.as_deref() != Some("bbr");
         has_bbr.then_some("bbr")
     } else {
         congestion::alternative(facts).filter(|_| one_is_not_enough(facts, Direction::Up))

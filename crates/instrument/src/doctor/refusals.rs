@@ -110,6 +110,7 @@ impl<'a> JudgedRefusals<'a> {
         let what = if is_silent { "not answered" } else { "refused" };
         let after = match made {
             0 => "before the first login".to_owned(),
+            1 => format!("after one login in {}", time(*seconds)),
             _ => format!("after {made} logins in {}", time(*seconds)),
         };
         Some(Finding {

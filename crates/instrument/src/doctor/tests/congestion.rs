@@ -36,7 +36,11 @@ fn control_that_is_slow_by_itself_is_named() {
         Some(OtherControl::Measured { name: "cubic".to_owned(), rate: 30e6, full_window: None });
     let found = diagnose(&facts).remove(0);
     assert!(found.gain.starts_with("3.0 times, measured with cubic"), "{found:?}");
-    assert!(found.change[0].contains("sysctl -w net.ipv4.tcp_congestion_control=cubic"), "{found:?}");
+    let sysctl = "on this machine: sysctl -w net.ipv4.tcp_congestion_control=cubic";
+    assert_eq!(found.change[0], format!("{sysctl} (or TcpCongestion cubic in ssh_config)"), "{found:?}");
+    // Programs of this user may not choose it.
+    facts.systems.here = System::from_pairs(&[("tcp_allowed_congestion_control", "reno bbr")]);
+    assert_eq!(diagnose(&facts)[0].change[0], sysctl);
     assert!(found.evidence.iter().any(|line| line.contains("507 kB (350 segments)")), "{found:?}");
     // Over a round trip of 20 µs, one segment in each is enough.
     let mut short = slow("reno", 350.0);
