@@ -21,6 +21,8 @@ fn doctor_names_the_slow_line_of_a_start_up_file() {
     std::fs::write(setup.user.home.join(".bash_profile"), "# comment\nsleep 2.5\n").unwrap();
     let diagnosis = setup.examine(&[], "shell_startup");
     first(&diagnosis, "shell_startup", &["sleep 2.5", ".bash_profile line 2"]);
+    // What was typed into the shell is not in the user's history.
+    assert!(!setup.user.home.join(".bash_history").exists());
 }
 
 #[test]
