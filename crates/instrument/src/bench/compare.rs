@@ -48,7 +48,8 @@ pub fn compare(old: &Results, new: &Results, fail_below: f64) -> Comparison {
         } else if ratio.verdict == Verdict::Same {
             "same"
         } else if ratio.median < 1.0 {
-            "slightly worse"
+            // Without a limit, nothing says that it is little.
+            if fail_below > 0.0 { "slightly worse" } else { "worse" }
         } else {
             "better"
         };
@@ -98,6 +99,16 @@ mod tests {
         assert_eq!(of(&old, &[80.0, 81.0, 82.0], Unit::BytesPerSecond), (1, 0));
         assert_eq!(of(&old, &[95.0, 96.0, 97.0], Unit::BytesPerSecond), (0, 0));
         assert_eq!(of(&old, &[80.0, 81.0, 82.0], Unit::Seconds), (0, 0));
+        let words = |new: &[f64], fail_below| {
+            let unit = Unit::BytesPerSecond;
+            let text = compare(&results(&[100.0; 5], unit), &results(new, unit), fail_below).text;
+            text.split("  ").filter(|part| !part.is_empty()).nth(1).unwrap_or_default().trim().to_owned()
+        };
+        // A third is a slight loss by no measure; a limit says what is slight.
+        assert_eq!(
+            (words(&[33.0; 5], 0.0), words(&[93.0; 5], 0.9)),
+            ("worse".into(), "slightly worse".into())
+        );
         assert_eq!(of(&old, &[130.0, 131.0, 132.0], Unit::Seconds), (1, 0));
         // What may be a loss is neither one nor none: noise, few rounds, a ratio at the limit.
         assert_eq!(of(&old, &[20.0, 81.0, 142.0], Unit::BytesPerSecond), (0, 1));
