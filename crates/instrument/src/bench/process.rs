@@ -50,7 +50,15 @@ pub(super) fn finish(child: Child, limit: Duration) -> Result<(), Fault> {
         return Err(Fault::Late("the client did not end in time"));
     }
     let said = String::from_utf8_lossy(&done.stderr);
-    Err(Fault::client(said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default()))
+    Err(Fault::client(last_words(&said)))
+}
+
+/// The last line that says why a client has failed. The last one of `scp` names the files of the copy only.
+fn last_words(said: &str) -> &str {
+    let names_files =
+        |line: &str| line.contains(": failed to upload file ") || line.contains(": failed to download file ");
+    let lines = || said.lines().filter(|line| !line.trim().is_empty());
+    lines().rfind(|line| !names_files(line)).or_else(|| lines().next_back()).unwrap_or_default()
 }
 
 /// Stops a client: with the signal that lets it remove what it has made, such as the process of its
@@ -134,5 +142,9 @@ mod tests {
         assert_eq!(run("exec sleep 60", Duration::from_millis(1)), "the client did not end in time");
         assert_eq!(run("exit 1", Duration::from_secs(60)), "it failed without a message");
         assert_eq!(run("echo why >&2; exit 1", Duration::from_secs(60)), "why");
+        let copy = "echo \"scp: failed to upload file a to b\" >&2; exit 1";
+        let full = format!("echo \"scp: write remote b: Failure\" >&2; {copy}");
+        assert_eq!(run(&full, Duration::from_secs(60)), "scp: write remote b: Failure");
+        assert_eq!(run(copy, Duration::from_secs(60)), "scp: failed to upload file a to b");
     }
 }
