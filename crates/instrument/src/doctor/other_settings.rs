@@ -11,6 +11,7 @@ use super::instruments::{Instruments, Place, Transfer, one_flow};
 use super::judged::JudgedDirection;
 use super::losses::losses_may_limit;
 use super::packets::{lost_nothing, seems_policed};
+use super::throughput::is_long_queue;
 use crate::flow::{Direction, Flow, MANY_REKEYS};
 use crate::stats::pacing;
 
@@ -40,8 +41,8 @@ pub(super) fn measure<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     fill_queue(instruments, facts);
 }
 
-/// An upload with a congestion control that fills the queue of the path, where BBR keeps it short: copies of
-/// other programs and machines fill it.
+/// An upload with a congestion control that fills the queue of the path, where BBR keeps it short, or CUBIC
+/// has filled a part of a long one: copies of other programs and machines fill it.
 fn fill_queue<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
     // CUBIC's slow start ends before the queue is full (HyStart), and that of Reno where it drops segments.
     const FILLS: &str = "reno";
@@ -54,7 +55,12 @@ fn fill_queue<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
                 .to_owned(),
         );
     }
-    if facts.path.is_proxied || !is_bbr(uses.as_deref()) {
+    let is_part = uses.as_deref() == Some("cubic")
+        && facts
+            .throughput
+            .significant(Direction::Up)
+            .is_some_and(|flow| has_part_of_queue(flow, facts.round_trip()));
+    if facts.path.is_proxied || !(is_part || is_bbr(uses.as_deref())) {
         return;
     }
     let transfer = Transfer::full(Direction::Up, facts.round_trip());
@@ -71,6 +77,17 @@ fn fill_queue<I: Instruments>(instruments: &mut I, facts: &mut Facts) {
         .flatten()
         .reduce(f64::max)
         .map(|round_trip| FilledQueue { control: FILLS, round_trip });
+}
+
+/// Returns whether a flow has filled a long queue in part: packets wait in it, and none was dropped.
+fn has_part_of_queue(flow: &Flow, idle: f64) -> bool {
+    let waits = flow
+        .tcp
+        .sender
+        .as_ref()
+        .and_then(|sender| sender.loaded_rtt)
+        .is_some_and(|loaded| is_long_queue(loaded - idle, idle));
+    waits && flow.resent() <= 0.0
 }
 
 /// An upload with another congestion control, where the one in use may be the limit.

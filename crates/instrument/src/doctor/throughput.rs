@@ -12,6 +12,12 @@ use crate::stats::{pacing, percent, rate, size, time};
 /// trip that it must be as well. A path needs some queue to be full, and CUBIC keeps half of a long one
 /// filled on average.
 const BLOAT: [(f64, f64); 2] = [(0.03, 1.5), (0.05, 0.35)];
+/// Returns whether packets that wait for `extra` seconds more than the idle round trip show a queue that is
+/// too long.
+pub(super) fn is_long_queue(extra: f64, idle: f64) -> bool {
+    BLOAT.iter().any(|(least, times)| extra >= *least && extra >= times * idle)
+}
+
 /// Round trip under load from which a queue explains that a window is used up, multiples of the idle one.
 const FULL_QUEUE: f64 = 1.3;
 
@@ -311,7 +317,7 @@ fn bloat(judged: &JudgedDirection<'_>) -> Option<Finding> {
     // If round trips vary without load as well, the usual one counts.
     let idle = jitter::spread(&judged.facts.path).map_or(idle, |spread| idle.max(spread.usual));
     let extra = loaded - idle;
-    if !BLOAT.iter().any(|(least, times)| extra >= *least && extra >= times * idle) {
+    if !is_long_queue(extra, idle) {
         return None;
     }
     let longest = judged.sender()?.longest_rtt;

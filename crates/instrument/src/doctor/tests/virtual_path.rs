@@ -58,8 +58,9 @@ pub(super) struct Virtual {
     pub(super) no_commands: Option<&'static str>,
     /// The congestion control of this machine.
     pub(super) control: &'static str,
-    /// The round trip with a full queue, seconds.
+    /// The round trip with a full queue, seconds, and the part of it that CUBIC fills.
     pub(super) full_queue: Option<f64>,
+    pub(super) part_of_queue: Option<f64>,
     /// How downloads over several connections break off: the last one's words.
     pub(super) several_break: Option<&'static str>,
 }
@@ -90,6 +91,7 @@ impl Virtual {
             no_commands: None,
             control: "cubic",
             full_queue: None,
+            part_of_queue: None,
             several_break: None,
         }
     }
@@ -280,7 +282,11 @@ impl Instruments for Virtual {
         (sender.resent, sender.segments) = (self.resent, each * seconds / 1448.0);
         let control = connections[0].control.as_deref().unwrap_or(self.control);
         sender.congestion_control = Some(control.to_owned());
-        let full = self.full_queue.filter(|_| control == "reno");
+        let full = match control {
+            "reno" => self.full_queue,
+            "cubic" => self.part_of_queue,
+            _ => None,
+        };
         sender.loaded_rtt = Some(full.unwrap_or(self.round_trip * 1.1));
         flow.tcp.least_rtt = Some(self.round_trip);
         let mut flows: Vec<Flow> = connections.iter().map(|_| flow.clone()).collect();

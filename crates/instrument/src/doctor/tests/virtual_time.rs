@@ -260,6 +260,15 @@ fn queue_that_bbr_keeps_short_is_filled_once() {
     // Other controls fill it themselves.
     let (facts, _, steps) = long().run();
     assert!(!steps.iter().any(|step| step == STEP) && !is_said(&facts), "{steps:?}");
+    // CUBIC ends its start before a long one is full.
+    let (facts, seconds, steps) = Virtual { part_of_queue: Some(0.12), ..long() }.run();
+    assert!(steps.iter().any(|step| step == STEP) && seconds < 45.0, "{seconds} s: {steps:?}");
+    let found = diagnose(&facts).remove(0);
+    assert!(found.cause == "bufferbloat" && found.title.contains("by 300 ms during uploads"), "{found:?}");
+    assert!(
+        found.evidence.iter().any(|line| line.starts_with("320 ms during an upload with reno")),
+        "{found:?}"
+    );
 }
 
 #[test]
