@@ -326,18 +326,75 @@ fn mux_clients_share_the_agent_if_both_ends_want_it() {
     });
 }
 
-/// Covers: ssh_config ControlMaster; ssh_config ControlPath; sshd_config MaxSessions; scp -o
-#[test]
-fn mux_client_logs_in_itself_when_sessions_are_full() {
-    let setup = SharingSetup::new(our("lhssh"), our("lhssh"), "MaxSessions 1");
-    let _master = setup.start_master(&[]);
-    let mut held = Command::new(&setup.client)
+/// Starts a session that stays: with `MaxSessions 1` the server permits the master no other.
+fn hold_session(setup: &SharingSetup) -> Running {
+    let child = Command::new(&setup.client)
         .args(setup.args(&["@", "echo started; exec sleep 1000"]))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    held.stdout.as_mut().unwrap().read_exact(&mut [0; 8]).unwrap();
+    let mut held = Running(child);
+    held.0.stdout.as_mut().unwrap().read_exact(&mut [0; 8]).unwrap();
+    held
+}
+
+/// Covers: ssh_config ControlMaster; ssh_config ControlPath; sshd_config MaxSessions; scp -o; scp -O; scp -3;
+/// sftp -o; sftp -b
+#[test]
+fn copies_log_in_themselves_when_sessions_are_full() {
+    // A master of OpenSSH 9.2 ends where the server refuses a session of a client in proxy mode.
+    let setup = SharingSetup::new(our("lhssh"), our("lhssh"), "MaxSessions 1");
+    let _master = setup.start_master(&[]);
+    let _held = hold_session(&setup);
+    setup.lab.write("source", "copied alone\n");
+    let control = format!("ControlPath={}", setup.lab.arg("ctl"));
+    let flags: Vec<String> =
+        ["-o", &control, "-P", &setup.server.port_arg()].map(str::to_owned).into_iter().collect();
+    let there = |name: &str| format!("{}@127.0.0.1:{}", me(), setup.lab.arg(name));
+    let copy = |more: &[&str], from: String, to: String| {
+        let mut args = setup.lab.client_options();
+        args.extend(flags.clone());
+        args.extend(more.iter().map(|&flag| flag.to_owned()).chain([from, to]));
+        let before = setup.logins();
+        let ran = setup.lab.run(&our("lhscp"), &args).ok("a copy");
+        let refusals = ran.err.matches("session request failed: Session open refused by peer").count();
+        assert_eq!(setup.logins() - before, refusals, "{more:?}: {}", ran.err);
+        refusals
+    };
+    for (name, more) in [("new", &[][..]), ("old", &["-O"][..])] {
+        let up = format!("{name}.up");
+        assert_eq!(copy(more, setup.lab.arg("source"), there(&up)), 1);
+        assert_eq!(copy(more, there(&up), setup.lab.arg(&format!("{name}.down"))), 1);
+        let between: Vec<&str> = more.iter().copied().chain(["-3"]).collect();
+        assert_eq!(copy(&between, there(&up), there(&format!("{name}.between"))), 2);
+        for copied in ["up", "down", "between"] {
+            assert_eq!(setup.lab.read(&format!("{name}.{copied}")), "copied alone\n");
+        }
+    }
+    let commands = format!(
+        "put {} {}\nget {} {}\n",
+        setup.lab.arg("source"),
+        setup.lab.arg("put"),
+        setup.lab.arg("put"),
+        setup.lab.arg("got")
+    );
+    setup.lab.write("commands", &commands);
+    let mut args = setup.lab.client_options();
+    args.extend(flags.clone());
+    args.extend(["-b".to_owned(), setup.lab.arg("commands"), format!("{}@127.0.0.1", me())]);
+    let before = setup.logins();
+    let ran = setup.lab.run(&our("lhsftp"), &args).ok("lhsftp");
+    assert!(ran.err.contains("session request failed: Session open refused by peer"), "{}", ran.err);
+    assert_eq!((setup.lab.read("got").as_str(), setup.logins() - before), ("copied alone\n", 1));
+}
+
+/// Covers: ssh_config ControlMaster; sshd_config MaxSessions
+#[test]
+fn mux_client_logs_in_itself_when_sessions_are_full() {
+    let setup = SharingSetup::new(our("lhssh"), our("lhssh"), "MaxSessions 1");
+    let _master = setup.start_master(&[]);
+    let _held = hold_session(&setup);
     // As ssh does, the client prints a message and connects by itself.
     let ran = setup.lab.run(&setup.client, &setup.args(&["@", "echo alone"])).ok("alone");
     assert_eq!(ran.text(), "alone\n");
@@ -356,17 +413,6 @@ fn mux_client_logs_in_itself_when_sessions_are_full() {
     let mut came = String::new();
     ours.read_to_string(&mut came).unwrap();
     assert_eq!((came.as_str(), both.wait().unwrap().code()), ("both ways", Some(0)));
-    // A copy does as its client does.
-    setup.lab.write("source", "copied alone\n");
-    let mut args = setup.lab.client_options();
-    let control = format!("ControlPath={}", setup.lab.arg("ctl"));
-    args.extend(["-o", &control, "-P", &setup.server.port_arg()].map(str::to_owned));
-    args.extend([setup.lab.arg("source"), format!("{}@127.0.0.1:{}", me(), setup.lab.arg("copy"))]);
-    let ran = setup.lab.run(&our("lhscp"), &args).ok("a copy");
-    assert!(ran.err.contains("session request failed: Session open refused by peer"), "{}", ran.err);
-    assert_eq!(setup.lab.read("copy"), "copied alone\n");
-    held.kill().unwrap();
-    held.wait().unwrap();
 }
 
 /// Covers: ssh_config ControlMaster

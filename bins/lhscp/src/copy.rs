@@ -14,7 +14,7 @@ use crate::command_line::{Arguments, HostAccess, Mode};
 use crate::durable::INTERRUPTED;
 use crate::inside::{
     Connection, NoConnection, ReusedConnection, announce_login, authenticate, await_login,
-    connect_unauthenticated, log_in, take_kept,
+    connect_unauthenticated, limit_resumption, log_in, take_kept,
 };
 use crate::interrupt::JobSignals;
 use crate::outcome::{FAILURE, NO_CONNECTION};
@@ -172,6 +172,7 @@ fn one_remote(
         return exit_status(pipes::copy(arguments, plan, &[host], record));
     }
     let side = if direction == Direction::Upload { Side::Target } else { Side::Source };
+    let channels = arguments.options.limits.channels;
     let mut ui = TerminalUi::default();
     let mut client = match take_kept(host, kept) {
         Some(client) => Ok(client),
@@ -195,7 +196,7 @@ fn one_remote(
         };
         if let Ok(connection) = &mut client {
             // The copy's first requests go out together with the login.
-            connection.open(&job, side, arguments.options.limits.channels);
+            connection.open(&job, side, channels, &mut ui);
             if let Err(why) = authenticate(connection, &mut ui) {
                 client = Err(why);
                 if first && !waits(why) {
@@ -214,11 +215,7 @@ fn one_remote(
                 caught = Some(JobSignals::begin(&job, arguments, journal.clone(), record));
                 // Logins, earlier attempts and the pauses between them are not what limits this one.
                 let start = limits::Start::now();
-                let limit = |client: &mut Connection| {
-                    resumption::limit(client, Arc::clone(&attempts), Some(&job), arguments);
-                };
-                let channels = arguments.options.limits.channels;
-                let is_usable = client.carry_out_with(&job, side, channels, &mut ui, limit);
+                let is_usable = client.carry_out(&job, side, channels, &mut ui);
                 let hung = job.has_given_up(side);
                 if hung {
                     locked(&attempts).on_silent();
@@ -289,6 +286,24 @@ fn one_remote(
     }
 }
 
+/// Logs in to one end of a relay, and opens the copy's channel there, which may be what needs a login.
+fn log_in_to_end(
+    arguments: &Arguments,
+    host: &Host,
+    job: &Job,
+    side: Side,
+    ui: &mut TerminalUi,
+) -> Option<Connection> {
+    let mut connection = log_in(arguments, host, ui)?;
+    let was_shared = connection.is_relayed();
+    connection.open(job, side, Some(1), ui);
+    authenticate(&mut connection, ui).ok()?;
+    if was_shared {
+        limit_resumption(&mut connection, arguments);
+    }
+    Some(connection)
+}
+
 /// Remote to remote through this host: one connection here, the other on a thread of its own.
 fn relay(
     arguments: &Arguments,
@@ -320,7 +335,7 @@ fn relay(
         }
     };
     let mut ui = TerminalUi::default();
-    let Some(mut client) = log_in(arguments, source, &mut ui) else {
+    let Some(mut client) = log_in_to_end(arguments, source, &job, Side::Source, &mut ui) else {
         job.forget();
         return NO_CONNECTION;
     };
@@ -328,7 +343,7 @@ fn relay(
         let other = scope.spawn(|| {
             // Only one of the two may ask for a password at a time: this one starts when the other is done.
             let mut ui = TerminalUi::default();
-            let client = log_in(arguments, target, &mut ui);
+            let client = log_in_to_end(arguments, target, &job, Side::Target, &mut ui);
             announce_login(announces, client.is_some());
             let before = threads::own_cpu();
             if let Some(mut client) = client {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lh_client::Start;
 use lh_config::client::Request;
-use lh_driver::{ChannelHandler, ChannelOptions};
+use lh_driver::ChannelHandler;
 pub(crate) use lh_ssh_transfer::{Connection, NoConnection};
 use lh_terminal::TerminalUi;
 use lh_transfer::rcp::{self, Outcome, RcpRole};
@@ -26,9 +26,14 @@ pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) ->
 /// Connects and logs in; the log names the failure.
 pub(crate) fn log_in_silently(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Connection> {
     let mut connection = Connection::log_in(&arguments.request(host), ui)?;
-    let attempts = Arc::new(Mutex::new(Attempts::new(arguments.retry_limit, arguments.messages.json)));
-    resumption::limit(&mut connection, attempts, None, arguments);
+    limit_resumption(&mut connection, arguments);
     Some(connection)
+}
+
+/// Limits the attempts to resume the session of a connection that has logged in.
+pub(crate) fn limit_resumption(connection: &mut Connection, arguments: &Arguments) {
+    let attempts = Arc::new(Mutex::new(Attempts::new(arguments.retry_limit, arguments.messages.json)));
+    resumption::limit(connection, attempts, None, arguments);
 }
 
 /// Connection of the last step, for the next one.
@@ -102,31 +107,35 @@ pub(crate) struct Ended {
 
 /// Runs a role of the old protocol with `command` at the other end.
 pub(crate) fn run_role(
+    arguments: &Arguments,
     connection: &mut Connection,
     command: Vec<u8>,
     role: Box<dyn RcpRole>,
     show: Show,
-    receive_limit: Option<u64>,
     ui: &mut TerminalUi,
 ) -> (Outcome, Ended) {
-    let handler = rcp::Handler::new(role, Box::new(show), receive_limit);
+    let handler = rcp::Handler::new(role, Box::new(show), arguments.options.limits.bits_per_second);
     let outcome = handler.outcome();
-    let ended = run_command(connection, command, Box::new(handler), ui);
+    let ended = run_command(arguments, connection, command, Box::new(handler), ui);
     let outcome = *outcome.lock().unwrap_or_else(PoisonError::into_inner);
     (outcome, ended)
 }
 
 /// Runs `command` with `handler` for its channel, until that stops the driver.
 pub(crate) fn run_command(
+    arguments: &Arguments,
     connection: &mut Connection,
     command: Vec<u8>,
     handler: Box<dyn ChannelHandler>,
     ui: &mut TerminalUi,
 ) -> Ended {
-    let setup = connection.setup(Start::Exec(command));
-    if let Err(error) = connection.open_session(setup, &ChannelOptions::default(), handler) {
+    let was_shared = connection.is_relayed();
+    if let Err(error) = connection.start_session(Start::Exec(command), handler, ui) {
         connection.report(&error, ui);
         return Ended { connected: false, well: false };
+    }
+    if was_shared {
+        limit_resumption(connection, arguments);
     }
     let (result, control) = connection.run(None, None);
     let (refused, status) = (control.refused, control.status);

@@ -124,8 +124,7 @@ fn run(
                 lost.tell();
                 return FAILURE;
             };
-            let limit = arguments.options.limits.bits_per_second;
-            let (outcome, ended) = run_role(&mut client, command, role, show, limit, &mut ui);
+            let (outcome, ended) = run_role(arguments, &mut client, command, role, show, &mut ui);
             if ended.connected {
                 *kept = Some((host.clone(), client));
             } else {
@@ -260,7 +259,7 @@ fn relay_inside(
             let client = log_in_silently(arguments, target.0, &mut ui);
             announce_login(announces, client.is_some());
             let Some(mut client) = client else { return Ok(false) };
-            let ended = pumped(&mut client, target.1, second, &mut ui);
+            let ended = pumped(arguments, &mut client, target.1, second, &mut ui);
             client.close();
             ended.map(|ended| ended.well)
         });
@@ -269,7 +268,7 @@ fn relay_inside(
             return Ok(false);
         }
         let between = scope.spawn(move || carry(arguments, request, source_ends, target_ends));
-        let here = pumped(&mut client, source.1, first, &mut ui).map(|ended| ended.well);
+        let here = pumped(arguments, &mut client, source.1, first, &mut ui).map(|ended| ended.well);
         client.close();
         let well = between.join().unwrap_or(false);
         let there = other.join().unwrap_or(Ok(false));
@@ -279,11 +278,12 @@ fn relay_inside(
 
 /// Runs `command` with these pipes as its standard input and output.
 fn pumped(
+    arguments: &Arguments,
     client: &mut Connection,
     command: Vec<u8>,
     (input, output): (OwnedFd, OwnedFd),
     ui: &mut TerminalUi,
 ) -> io::Result<Ended> {
     let pump = FdPump::new().input(LocalFd::owned(input)?).output(LocalFd::owned(output)?);
-    Ok(run_command(client, command, Box::new(PumpUntilClosed::new(pump)), ui))
+    Ok(run_command(arguments, client, command, Box::new(PumpUntilClosed::new(pump)), ui))
 }

@@ -7,11 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use lh_client::{ClientError, Start};
+use lh_client::Start;
 use lh_config::client::Request;
-use lh_driver::{
-    ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Interest, Interests, Ready,
-};
+use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelId, Interest, Interests, Ready};
 use lh_sftp_shell::{Carrier, Conversation, Watch, say};
 use lh_ssh_transfer::Connection;
 use lh_sys::signals;
@@ -107,12 +105,9 @@ fn ending(terminal: SavedTerminal) -> Option<UnixStream> {
 /// Why there is no channel.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
-    /// No connection, or no login; the reason has been shown.
+    /// No connection, no login or no session; the reason has been shown.
     #[error("Connection closed")]
     NoConnection,
-    /// The connection takes no channel.
-    #[error(transparent)]
-    Channel(#[from] ClientError),
 }
 
 /// Connects, opens the channel and logs in. INIT is sent with the login where the server allows it. Copies
@@ -147,11 +142,11 @@ pub(crate) fn open(
     let mut ui = TerminalUi::default();
     let mut connection =
         Connection::connect_unauthenticated(request, &mut ui).ok_or(OpenError::NoConnection)?;
-    let setup = connection.setup(start.clone());
-    let id = connection.open_session(setup, &ChannelOptions::default(), Box::new(handler))?;
-    if !connection.authenticate(&mut ui) {
-        return Err(OpenError::NoConnection);
-    }
+    let opened = connection.start_session(start.clone(), Box::new(handler), &mut ui);
+    let id = opened.map_err(|error| {
+        connection.report(&error, &mut ui);
+        OpenError::NoConnection
+    })?;
     {
         let mut conversation = conversation.borrow_mut();
         conversation.limit_wait_for_version(connection.version_timeout());

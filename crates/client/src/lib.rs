@@ -80,7 +80,7 @@ pub use options::{Options, Purpose, SystemEnvironment, UnknownUid, local_account
 pub use proxy::{open_failed, open_failure_words};
 pub use resume::{AttemptFailure, ResumeLimit};
 pub use resumptions::Resumptions;
-pub use session::{Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default};
+pub use session::{Pty, RefusedHandler, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default};
 pub use shared::{connect_or_share, connect_or_share_unauthenticated};
 pub use syslog::Syslog;
 pub use ticket::{TICKET_REQUEST, Ticket};

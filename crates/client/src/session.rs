@@ -1,5 +1,7 @@
 //! Session channels: the requests sent when one opens, and the server's messages about its program.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -181,13 +183,32 @@ pub struct SessionChannel {
     inner: Box<dyn ChannelHandler>,
     /// `ChannelTimeout`.
     idle: IdleTimer,
+    /// See [`returning`](SessionChannel::returning).
+    returns_to: Option<RefusedHandler>,
+}
+
+/// Place for the handler of a session that the server has refused.
+pub type RefusedHandler = Rc<RefCell<Option<Box<dyn ChannelHandler>>>>;
+
+/// Stands for a handler that was returned.
+struct Returned;
+
+impl ChannelHandler for Returned {
+    fn on_event(&mut self, _event: ChannelEvent, _cx: &mut ChannelCx<'_>) {}
 }
 
 impl SessionChannel {
     /// Wraps the handler of the channel's data.
     pub fn new(setup: SessionSetup, inner: Box<dyn ChannelHandler>) -> Self {
         let idle = IdleTimer::new(setup.idle);
-        Self { start: setup.start.request(), idle, setup: Some(setup), inner }
+        Self { start: setup.start.request(), idle, setup: Some(setup), inner, returns_to: None }
+    }
+
+    /// If the channel cannot be opened, the handler is not told but returned in `place`, for a session over
+    /// another connection.
+    #[must_use]
+    pub fn returning(self, place: &RefusedHandler) -> Self {
+        Self { returns_to: Some(Rc::clone(place)), ..self }
     }
 }
 
@@ -205,6 +226,10 @@ impl ChannelHandler for SessionChannel {
             }
             ChannelEvent::OpenFailed { reason, description } => {
                 cx.notify(SessionNote::OpenFailed { reason: *reason, description: description.clone() });
+                if let Some(place) = self.returns_to.take() {
+                    *place.borrow_mut() = Some(std::mem::replace(&mut self.inner, Box::new(Returned)));
+                    return;
+                }
             }
             ChannelEvent::RequestReply { name, ok } if name == "pty-req" => {
                 if !ok {

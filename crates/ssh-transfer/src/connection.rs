@@ -16,6 +16,7 @@ use lh_transfer::{AdditionalConnections, AsSession, Job, JobHandler, Side};
 
 use crate::additional::{Asked, Connector};
 use crate::load::{LoadMeter, Measure};
+use crate::shared;
 
 /// Status with which the loop stops when the server does not start the requested program.
 const NOT_STARTED: i32 = 255;
@@ -96,7 +97,11 @@ impl Connection {
     /// # Errors
     /// States whether a later attempt may succeed.
     pub fn try_authenticate(&mut self, ui: &mut TerminalUi) -> Result<(), NoConnection> {
-        self.client.log_in(ui).map_err(|error| {
+        let opened = match &self.begun {
+            Some((Err(error), _)) => Err(error.clone()),
+            _ => Ok(()),
+        };
+        opened.and_then(|()| self.client.log_in(ui)).map_err(|error| {
             self.report(&error, ui);
             NoConnection::of(&error)
         })?;
@@ -132,16 +137,15 @@ impl Connection {
                 return Err(NoConnection::Refused);
             }
         };
-        let mut client = match connect_or_share_unauthenticated(&options, ui) {
+        let client = match connect_or_share_unauthenticated(&options, ui) {
             Ok(client) => client,
             Err(error) => {
                 error.show(options.log_level, ui);
                 return Err(NoConnection::of(&error));
             }
         };
-        client.mark_packets(&options);
         let logger = ui.logger(options.log_level).with_places(&options.config.log_verbose);
-        let agent = client.agent_forward(&options, logger.clone());
+        let (client, agent) = prepared(client, &options, &logger);
         let asked = Asked::default();
         Ok(Self { client, agent, options, logger, measure: None, asked, begun: None, died: false })
     }
@@ -200,60 +204,95 @@ impl Connection {
         (handler, connector)
     }
 
-    /// Opens the channel for one side of the job. `channels` as for [`Connection::begin`].
-    pub fn open(&mut self, job: &Job, side: Side, channels: Option<usize>) {
+    /// Opens the channel for one side of the job, where [`start_session`](Self::start_session) would.
+    /// `channels` as for [`Connection::begin`]. [`authenticate`](Self::authenticate) returns its failure.
+    pub fn open(&mut self, job: &Job, side: Side, channels: Option<usize>, ui: &mut TerminalUi) {
         let start = Start::Subsystem("sftp".to_owned());
-        let (handler, connector) = self.begin(job, side, channels, &start);
-        let setup = self.setup(start);
-        let channel = self.client.open_session(setup, &ChannelOptions::default(), Box::new(handler));
+        let (handler, mut connector) = self.begin(job, side, channels, &start);
+        let channel =
+            self.request_session(start.clone(), Box::new(handler), ui).and_then(|opened| match opened {
+                Opened::Here(id) => Ok(id),
+                // A connection of its own can have additional ones.
+                Opened::Refused(_) => {
+                    let (handler, another) = self.begin(job, side, channels, &start);
+                    connector = another;
+                    self.open_session(start, Box::new(handler))
+                }
+            });
         self.begun = Some((channel, connector));
+    }
+
+    /// Opens a session, and logs in unless that is done already. Where the server permits a master's
+    /// connection no more sessions, a connection of its own takes the place of this one, as with `ssh`.
+    ///
+    /// # Errors
+    /// There is no session. The error has not been shown.
+    pub fn start_session(
+        &mut self,
+        start: Start,
+        handler: Box<dyn ChannelHandler>,
+        ui: &mut TerminalUi,
+    ) -> Result<ChannelId, ClientError> {
+        let id = match self.request_session(start.clone(), handler, ui)? {
+            Opened::Here(id) => id,
+            Opened::Refused(handler) => self.open_session(start, handler)?,
+        };
+        self.client.log_in(ui)?;
+        Ok(id)
+    }
+
+    /// Opens a session here, without waiting for the answer.
+    fn open_session(
+        &mut self,
+        start: Start,
+        handler: Box<dyn ChannelHandler>,
+    ) -> Result<ChannelId, ClientError> {
+        let setup = self.setup(start);
+        self.client.open_session(setup, &ChannelOptions::default(), handler)
+    }
+
+    /// Opens a session. A master's connection that is refused has been replaced by another one, which has
+    /// not logged in yet.
+    fn request_session(
+        &mut self,
+        start: Start,
+        handler: Box<dyn ChannelHandler>,
+        ui: &mut TerminalUi,
+    ) -> Result<Opened, ClientError> {
+        if !self.client.is_relayed() {
+            return self.open_session(start, handler).map(Opened::Here);
+        }
+        let setup = self.setup(start);
+        let timeout = self.version_timeout();
+        let (reason, handler) = match shared::open_session(&mut self.client, setup, handler, timeout)? {
+            Ok(id) => return Ok(Opened::Here(id)),
+            Err(refused) => refused,
+        };
+        self.client.close();
+        if self.shows(LogLevel::Error) {
+            let words = "mux_client_request_session: session request failed: Session open refused by peer";
+            ui.say(&format!("{words}: {reason}"));
+        }
+        let client = connect_unauthenticated(&self.options, ui)?;
+        (self.client, self.agent) = prepared(client, &self.options, &self.logger);
+        Ok(Opened::Refused(handler))
     }
 
     /// Runs one side of the job, which is [opened](Self::open) first if needed. Returns false when the
     /// connection is no longer usable.
     pub fn carry_out(&mut self, job: &Job, side: Side, channels: Option<usize>, ui: &mut TerminalUi) -> bool {
-        self.carry_out_with(job, side, channels, ui, |_| {})
-    }
-
-    /// Like [`carry_out`](Self::carry_out). A master whose server permits it no more sessions is left for a
-    /// connection of the copy's own, as `ssh` does; `connected` is called for that one.
-    pub fn carry_out_with(
-        &mut self,
-        job: &Job,
-        side: Side,
-        channels: Option<usize>,
-        ui: &mut TerminalUi,
-        connected: impl FnOnce(&mut Self),
-    ) -> bool {
         if self.begun.is_none() {
-            self.open(job, side, channels);
+            self.open(job, side, channels, ui);
         }
-        let Some((channel, connector)) = self.begun.take() else { return false };
-        let channel = match channel {
-            Ok(channel) => channel,
-            Err(error) => {
-                job.lost(side, &error.to_string());
-                return false;
-            }
-        };
+        if !self.authenticate(ui) {
+            job.lost(side, "Connection closed");
+            return false;
+        }
+        let Some((Ok(channel), connector)) = self.begun.take() else { return false };
         job.expect_version(side, Some(self.version_timeout()));
         let (result, control) = self.run(Some(channel), connector.clone());
         if let Some(request) = control.refused {
             self.report_refusal(request, ui);
-        }
-        if let Some(why) = job.take_refusal() {
-            self.client.close();
-            if self.shows(LogLevel::Error) {
-                let words =
-                    "mux_client_request_session: session request failed: Session open refused by peer";
-                ui.say(&format!("{words}: {why}"));
-            }
-            if self.connect_alone(job, side, channels, ui).is_err() {
-                job.lost(side, "Connection closed");
-                return false;
-            }
-            connected(self);
-            return self.carry_out(job, side, channels, ui);
         }
         let good = match result {
             Ok(_) if job.is_finished() => true,
@@ -277,25 +316,6 @@ impl Connection {
             connector.end();
         }
         good
-    }
-
-    /// Logs in with a connection of its own, in place of a master's, and opens the channel for one side of
-    /// the job there.
-    fn connect_alone(
-        &mut self,
-        job: &Job,
-        side: Side,
-        channels: Option<usize>,
-        ui: &mut TerminalUi,
-    ) -> Result<(), NoConnection> {
-        self.client = connect_unauthenticated(&self.options, ui).map_err(|error| {
-            self.report(&error, ui);
-            NoConnection::of(&error)
-        })?;
-        self.client.mark_packets(&self.options);
-        self.agent = self.client.agent_forward(&self.options, self.logger.clone());
-        self.open(job, side, channels);
-        self.try_authenticate(ui)
     }
 
     /// Shows why the connection failed or ended, as far as the log level shows it.
@@ -330,6 +350,21 @@ impl Connection {
         let result = client.run(&mut control);
         (result, control)
     }
+}
+
+/// The answer to the request for a session.
+enum Opened {
+    /// The connection has the session, or will have it.
+    Here(ChannelId),
+    /// The master's server has refused it: the handler is for the connection in its place.
+    Refused(Box<dyn ChannelHandler>),
+}
+
+/// Prepares a new connection for copies: it is marked as bulk, and has the agent if that is forwarded.
+fn prepared(mut client: Client, options: &ClientOptions, logger: &Logger) -> (Client, AgentForward) {
+    client.mark_packets(options);
+    let agent = client.agent_forward(options, logger.clone());
+    (client, agent)
 }
 
 /// Wraps handlers of additional channels in sessions that run `start`.

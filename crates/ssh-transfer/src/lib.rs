@@ -12,6 +12,7 @@ mod load;
 mod piped;
 pub mod place;
 mod pump_until_closed;
+mod shared;
 
 pub use additional::Connector;
 pub use connection::{Connection, Copying, NoConnection, VERSION_TIMEOUT};

@@ -6,7 +6,8 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
 use lh_client::{ClientError, Start};
-use lh_driver::{ChannelOptions, FdPump, LocalFd};
+use lh_driver::{FdPump, LocalFd};
+use lh_terminal::TerminalUi;
 
 use crate::connection::Connection;
 use crate::pump_until_closed::PumpUntilClosed;
@@ -39,9 +40,8 @@ impl Connection {
             .input(LocalFd::owned(both_ways.0.into())?)
             .output(LocalFd::owned(both_ways.1.into())?);
         let handler = PumpUntilClosed::new(pump);
-        let setup = self.setup(Start::Subsystem("sftp".to_owned()));
-        let channel = self.open_session(setup, &ChannelOptions::default(), Box::new(handler));
-        let channel = match channel {
+        let start = Start::Subsystem("sftp".to_owned());
+        let channel = match self.start_session(start, Box::new(handler), &mut TerminalUi::default()) {
             Ok(channel) => channel,
             Err(error) => return Ok((None, Err(error.into()))),
         };

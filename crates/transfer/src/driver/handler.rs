@@ -303,12 +303,6 @@ impl ChannelHandler for JobHandler {
             ChannelEvent::OpenFailed { .. } if self.number.is_none() => self.lost("", cx),
             ChannelEvent::OpenFailed { description, .. } => {
                 let text = crate::display_name(description.as_bytes());
-                let mut state = self.job.lock();
-                if state.shares && self.number == Some(0) && !state.stopped {
-                    state.refusal = Some(text);
-                    return cx.stop(0);
-                }
-                drop(state);
                 self.lost(&format!("channel open failed: {text}"), cx);
             }
             ChannelEvent::Request { want_reply: true, .. } => cx.reply(false),

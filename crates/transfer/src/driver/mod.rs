@@ -66,10 +66,6 @@ struct State {
     over: Vec<usize>,
     /// The SFTP server has ended before the copy, on a connection that may go on.
     server_ended: bool,
-    /// Others use the connection as well.
-    shares: bool,
-    /// See [`Job::take_refusal`].
-    refusal: Option<String>,
 }
 
 /// A channel of one of the connections.
@@ -132,8 +128,6 @@ impl Job {
             lent: false,
             over: Vec::new(),
             server_ended: false,
-            shares: false,
-            refusal: None,
         };
         Ok(Self {
             shared: Arc::new(Shared {
@@ -195,18 +189,9 @@ impl Job {
     }
 
     /// The copy `shares` its connection with others (`ControlMaster`), or not. On a shared one it takes no
-    /// more sessions for small files than one, unless the user says how many; and where the server permits
-    /// not even one, the copy is not over: see [`Job::take_refusal`].
+    /// more sessions for small files than one, unless the user says how many.
     pub fn share_connection(&self, shares: bool) {
-        let mut state = self.lock();
-        state.shares = shares;
-        state.engine.share_connection(shares);
-    }
-
-    /// Returns why the server has refused the first channel on a shared connection. The loop has been
-    /// stopped, with 0, and the copy can begin on another connection.
-    pub fn take_refusal(&self) -> Option<String> {
-        self.lock().refusal.take()
+        self.lock().engine.share_connection(shares);
     }
 
     /// Reports what was decided about the copy's connections.
