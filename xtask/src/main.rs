@@ -18,6 +18,7 @@ mod fuzz;
 mod guides;
 mod hangs;
 mod layers;
+mod memory;
 mod minimal;
 mod miri;
 mod msrv;

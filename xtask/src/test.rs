@@ -7,6 +7,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 
 use crate::busy::Ticks;
+use crate::memory::Memory;
 use crate::workspace::{Outcome, build_release, build_without_lto, call, cargo, root, target_dir};
 use crate::{
     bench, beside, campaign, comment_width, disk, executables, fuzz, layers, minimal, miri, msrv, names,
@@ -140,11 +141,13 @@ fn run_steps(wanted: impl Fn(&str) -> bool, mut early: Option<ScopedJoinHandle<'
     Ok(())
 }
 
+/// Set in the processes that [`without_start_up_files`] begins, which have a mount namespace of their own.
+const INSIDE: &str = "LH_NO_START_UP_FILES";
+
 /// Runs this command again inside a mount namespace without start-up files of root's shells, if that is
 /// possible. Tests log in hundreds of times as the current user and kill some of the shells. A `.bashrc` that
 /// takes locks and waits for them would disturb them.
 fn without_start_up_files(args: &[String]) -> Option<Outcome> {
-    const INSIDE: &str = "LH_NO_START_UP_FILES";
     if !lh_interop::is_root() || std::env::var_os(INSIDE).is_some() {
         return None;
     }
@@ -196,6 +199,11 @@ fn tests() -> Outcome {
     // Root could install every peer, so no peer may be missing.
     if lh_interop::is_root() {
         variables.push(("LH_REQUIRE_PEERS", Path::new("1")));
+    }
+    let memory = std::env::var_os(INSIDE).and_then(|_| Memory::mounted());
+    if let Some(memory) = &memory {
+        println!("tests: their files are in memory, in {}", memory.path().display());
+        variables.push(("TMPDIR", memory.path()));
     }
     let outcome = executables::run(&["--locked", "--workspace"], &[], &variables);
     if let Ok(text) = std::fs::read_to_string(&skipped) {
