@@ -7,9 +7,9 @@ use super::source::failed;
 
 /// Largest size of all programs together, bytes.
 const TOTAL: u64 = 12_000_000;
-/// Largest size of all programs of a release build without LTO, bytes: what they had on 2026-11-29, when the
-/// packaged ones had 11,922,568, and as much growth as those had left.
-const RELEASE_TOTAL: u64 = 21_790_000;
+/// Largest size of all programs of a release build without LTO, bytes: what they had on 2026-11-30, when the
+/// packaged ones had 0.3 MB left, and about as much growth.
+const RELEASE_TOTAL: u64 = 22_050_000;
 /// Programs with separate limits, bytes. The helper for tokens links no cryptography library.
 const EACH: [(&str, u64); 1] = [("lhssh-pkcs11-helper", 600_000)];
 
