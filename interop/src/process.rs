@@ -47,20 +47,26 @@ pub fn family(pid: u32) -> Vec<u32> {
 /// Stops and continues processes. All have stopped before any continues, so system calls that a stop
 /// interrupts (signal(7)) are interrupted.
 pub fn stop_and_continue(pids: &[u32]) {
-    let signal = |signal: Signal| {
-        for pid in pids.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
-            // A process may have ended.
-            let _ = kill_process(pid, signal);
-        }
-    };
+    stop(pids);
+    signal(pids, Signal::CONT);
+}
+
+/// Stops these processes with SIGSTOP, and waits until they have stopped.
+pub fn stop(pids: &[u32]) {
     // In /proc/PID/stat, the state follows the name in parentheses.
     let runs = |pid: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['T', 'Z', 'X']))
     };
-    signal(Signal::STOP);
+    signal(pids, Signal::STOP);
     crate::eventually("all have stopped", || !pids.iter().any(runs));
-    signal(Signal::CONT);
+}
+
+/// Sends a signal to each of these processes, as far as they have not ended.
+pub fn signal(pids: &[u32], signal: Signal) {
+    for pid in pids.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
+        let _ = kill_process(pid, signal);
+    }
 }
 
 /// Returns the number of times that this process was stopped and continued since the first call of this

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use crate::{Lab, eventually, our};
+use rustix::process::Signal;
+
+use crate::{Lab, eventually, our, process};
 
 /// Our server, on a port that the kernel chose.
 pub struct Lhsshd {
@@ -102,6 +104,14 @@ impl Lhsshd {
     /// The listener's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Kills the listener and all its sessions, as a machine does that fails. They are stopped first: a
+    /// session whose monitor is gone would still tell its client that it ends.
+    pub fn kill_with_sessions(self) {
+        let family = process::family(self.pid());
+        process::stop(&family);
+        process::signal(&family, Signal::KILL);
     }
 }
 

@@ -92,11 +92,7 @@ fn a_copy_outlasts_a_server_that_is_started_again() {
 fn serve_a_part(lab: &Lab, port: u16) {
     let server = Lhsshd::start_on(lab, port);
     eventually("a part of the copy", || some_is_there(lab));
-    let sessions = lh_interop::process::below(server.pid());
-    drop(server);
-    for pid in sessions {
-        let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
-    }
+    server.kill_with_sessions();
 }
 
 /// Pauses between attempts are no time in which data could flow.
@@ -195,11 +191,7 @@ fn when_the_time_is_over_what_is_left_is_said() {
     let mut child =
         start(&lab, server.port, &["--json", "-l", "100000", "--retry-for", "8s", "blob", &target]);
     eventually("a part of the copy", || some_is_there(&lab));
-    let sessions = lh_interop::process::below(server.pid());
-    drop(server);
-    for pid in sessions {
-        let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
-    }
+    server.kill_with_sessions();
     let (_, out) = wait_for_retry(&mut child);
     assert_eq!(last_event(out)["outcome"], "lost");
     let done = child.wait_with_output().unwrap();
@@ -236,11 +228,7 @@ fn a_server_that_is_gone_ends_a_copy_after_its_retries() {
         } else {
             eventually("a part of the copy", || some_is_there(&lab));
         }
-        let sessions = lh_interop::process::below(server.pid());
-        drop(server);
-        for pid in sessions {
-            let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
-        }
+        server.kill_with_sessions();
         let done = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
         let expected = if flags.contains(&"-O") { 1 } else { 255 };
@@ -274,11 +262,7 @@ fn the_last_attempt_is_a_login_at_a_server_that_was_restarted() {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     eventually("a part of the copy", || some_is_there(&lab));
-    let sessions = lh_interop::process::below(server.pid());
-    drop(server);
-    for pid in sessions {
-        let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
-    }
+    server.kill_with_sessions();
     for left in (0..4).rev() {
         let (event, out) = wait_for_retry(&mut child);
         assert_eq!(event["left"], left, "{event}");

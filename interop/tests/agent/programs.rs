@@ -198,7 +198,8 @@ fn shells_evaluate_the_output() {
     ));
     let csh = csh.ok("csh").text();
     let lines: Vec<&str> = csh.lines().collect();
-    assert!(lines[0].starts_with("setenv SSH_AUTH_SOCK /tmp/ssh-") && lines[0].contains("/agent."), "{csh}");
+    let socket = format!("setenv SSH_AUTH_SOCK {}/ssh-", std::env::temp_dir().display());
+    assert!(lines[0].starts_with(&socket) && lines[0].contains("/agent."), "{csh}");
     assert!(
         lines[1].starts_with("setenv SSH_AGENT_PID ") && lines[2].starts_with("echo Agent pid "),
         "{csh}"
