@@ -31,6 +31,12 @@ pub(crate) struct Rank {
     pub(crate) unknown: bool,
 }
 
+/// Bound of the sources that have logged in before and have no unauthenticated connection.
+pub(crate) const WELCOME: Rank = Rank { held: 0, unknown: true };
+
+/// Bound of the sources that have no unauthenticated connection.
+pub(crate) const NEW: Rank = Rank { held: 1, unknown: false };
+
 /// The waiting connections in order of arrival. `S` is a source, `T` a connection.
 pub(crate) struct Arrivals<S, T> {
     waiting: Vec<(S, T)>,
@@ -72,11 +78,10 @@ impl<S: Copy + Eq + Hash, T> Arrivals<S, T> {
         Some(self.waiting.remove(first).1)
     }
 
-    /// Like [`next`](Self::next), but returns only a connection whose source has logged in before and has no
-    /// unauthenticated connection.
-    pub(crate) fn next_welcome(&mut self, rank: impl FnMut(S, &T) -> Rank) -> Option<T> {
+    /// Like [`next`](Self::next), but returns only a connection of a lower rank than `bound`.
+    pub(crate) fn next_below(&mut self, bound: Rank, rank: impl FnMut(S, &T) -> Rank) -> Option<T> {
         let (rank, first) = self.first(rank)?;
-        (rank == Rank { held: 0, unknown: false }).then(|| self.waiting.remove(first).1)
+        (rank < bound).then(|| self.waiting.remove(first).1)
     }
 
     /// Returns the rank and the index of the connection with the lowest rank.
@@ -149,14 +154,25 @@ mod tests {
         let scene = Scene { held: HashMap::from([('l', 1)]), known: vec!['k', 'l'] };
         let rank = |source: char, _: &u32| scene.rank(source);
         let mut queue = Arrivals::new(1000);
-        assert_eq!(queue.next_welcome(rank), None);
+        assert_eq!(queue.next_below(WELCOME, rank), None);
         queue.push('a', 1);
         queue.push('l', 2);
-        assert_eq!(queue.next_welcome(rank), None);
+        assert_eq!(queue.next_below(WELCOME, rank), None);
         queue.push('k', 3);
-        assert_eq!(queue.next_welcome(rank), Some(3));
-        assert_eq!(queue.next_welcome(rank), None);
+        assert_eq!(queue.next_below(WELCOME, rank), Some(3));
+        assert_eq!(queue.next_below(WELCOME, rank), None);
         assert_eq!(queue.next(rank), Some(1));
+    }
+
+    #[test]
+    fn sources_without_connections_are_new() {
+        let scene = Scene { held: HashMap::from([('l', 1)]), known: vec!['l'] };
+        let rank = |source: char, _: &u32| scene.rank(source);
+        let mut queue = Arrivals::new(1000);
+        queue.push('l', 1);
+        assert_eq!(queue.next_below(NEW, rank), None);
+        queue.push('a', 2);
+        assert_eq!(queue.next_below(NEW, rank), Some(2));
     }
 
     #[test]

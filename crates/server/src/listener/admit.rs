@@ -18,7 +18,7 @@ use super::startup::Startup;
 use super::{
     CLIENT_FLAG, GRACE_MARGIN, Listener, NICE_FLAG, Running, SESSION_FLAG, SESSION_NAME, exporter, priority,
 };
-use crate::arrivals::Rank;
+use crate::arrivals::{NEW, Rank, WELCOME};
 use crate::log::{error, verbose};
 use crate::penalties::Source;
 use crate::session::title;
@@ -88,19 +88,37 @@ impl Listener {
             if starts > 0 {
                 self.accept_from(0..self.sockets.len());
             }
-            let only_known = self.starting(Instant::now()).count() >= most_starting();
-            starts += usize::from(!only_known);
-            let Some(arrived) = self.next_arrival(only_known) else { return };
+            let now = Instant::now();
+            let (starting, most) = (self.starting(now).count(), most_starting());
+            let below = match starting + self.resting(now).count() {
+                _ if starting >= most => Some(WELCOME),
+                occupied if occupied >= most => Some(NEW),
+                _ => None,
+            };
+            starts += usize::from(below != Some(WELCOME));
+            let Some(arrived) = self.next_arrival(below) else { return };
             self.admit(arrived);
         }
     }
 
     /// Returns the times at which each starting process is assumed to have begun.
     fn starting(&self, now: Instant) -> impl Iterator<Item = Instant> {
+        self.occupying(Startup::begun_by, now)
+    }
+
+    /// Returns the ends of the pauses after the starts of further connections.
+    fn resting(&self, now: Instant) -> impl Iterator<Item = Instant> {
+        self.occupying(Startup::rests_until, now)
+    }
+
+    fn occupying(
+        &self,
+        until: fn(&Startup) -> Option<Instant>,
+        now: Instant,
+    ) -> impl Iterator<Item = Instant> {
         // With UseDNS, starting can take seconds of waiting for name servers, but little CPU time.
         let counts = !self.launch.hand_over.config.use_dns.value;
-        let due = self.startups.iter().filter_map(Startup::begun_by);
-        due.filter(move |due| counts && *due > now)
+        self.startups.iter().filter_map(until).filter(move |until| counts && *until > now)
     }
 
     /// Returns the earliest time at which the next process may be started; `None` when no connection waits.
@@ -108,7 +126,7 @@ impl Listener {
         if self.arrivals.is_empty() {
             return None;
         }
-        let starting = self.starting(now);
+        let starting = self.starting(now).chain(self.resting(now));
         let (count, first) = starting.fold((0, None), |(count, first): (usize, Option<Instant>), due| {
             (count + 1, Some(first.map_or(due, |first| first.min(due))))
         });
@@ -117,14 +135,13 @@ impl Listener {
 
     /// Starts the processes of all waiting connections, because this process is about to be replaced.
     pub(super) fn start_all(&mut self) {
-        while let Some(arrived) = self.next_arrival(false) {
+        while let Some(arrived) = self.next_arrival(None) {
             self.admit(arrived);
         }
     }
 
-    /// Returns the connection to serve next. With `only_known`: one from a known source without
-    /// unauthenticated connections, or `None`.
-    fn next_arrival(&mut self, only_known: bool) -> Option<Arrived> {
+    /// Returns the connection to serve next; with `below`, only one of a lower rank.
+    fn next_arrival(&mut self, below: Option<Rank>) -> Option<Arrived> {
         let now = Instant::now();
         let held = self.admission.held_by_source();
         let Self { arrivals, admission, users, .. } = self;
@@ -135,7 +152,10 @@ impl Listener {
                 unknown: !joins && !admission.is_known(source, now),
             }
         };
-        if only_known { arrivals.next_welcome(rank) } else { arrivals.next(rank) }
+        match below {
+            Some(bound) => arrivals.next_below(bound, rank),
+            None => arrivals.next(rank),
+        }
     }
 
     pub(super) fn accept(&self, index: usize) -> Option<(OwnedFd, SocketAddr)> {
@@ -208,10 +228,13 @@ impl Listener {
             return;
         }
         let lowered = if expected { None } else { self.lowered(address) };
+        let block = block_of(&self.launch.hand_over, address);
+        let is_known = expected || self.admission.is_known(block, Instant::now());
+        let is_further = !is_known && self.admission.held(block) > 0;
         match self.start_session(socket, client, lowered) {
             Ok((control, pid)) => {
                 if !expected {
-                    self.admission.begin(pid, block_of(&self.launch.hand_over, address), Instant::now());
+                    self.admission.begin(pid, block, Instant::now());
                 }
                 let grace = self.launch.hand_over.config.login_grace_time.value.0;
                 let deadline =
@@ -235,7 +258,8 @@ impl Listener {
                     deadline,
                     expected,
                     since: Instant::now(),
-                    started: false,
+                    is_further,
+                    started: None,
                     handed_over: 0,
                 };
                 startup.push(&self.launch.bytes);

@@ -22,6 +22,10 @@ use super::waiting::{Owner, WaitingSessions};
 /// Time after which a process counts as started even if it has not reported that it serves its client.
 const LONG_START: Duration = Duration::from_millis(200);
 
+/// Pause after the start of a further connection of a source, before the next one, as a multiple of the time
+/// that the start took: a flood has a third of the cores that may start processes, and logins the others.
+const REST: u32 = 2;
+
 /// Pause where the kernel lacks memory for a message.
 const LACKING: Duration = Duration::from_millis(1);
 
@@ -36,8 +40,10 @@ pub(super) struct Startup {
     pub(super) expected: bool,
     /// When its process was created.
     pub(super) since: Instant,
-    /// The process has begun to serve its client.
-    pub(super) started: bool,
+    /// Its source had other unauthenticated connections, and no user had logged in from there.
+    pub(super) is_further: bool,
+    /// When the process began to serve its client.
+    pub(super) started: Option<Instant>,
     /// Number of bytes of the hand-over that have been sent.
     pub(super) handed_over: usize,
 }
@@ -69,7 +75,14 @@ impl Startup {
 
     /// Returns the time at which the process counts as started; `None` once it has reported its start.
     pub(super) fn begun_by(&self) -> Option<Instant> {
-        (!self.started).then(|| self.since.checked_add(LONG_START)).flatten()
+        self.started.is_none().then(|| self.since.checked_add(LONG_START)).flatten()
+    }
+
+    /// Returns the time until which further connections wait, since this one has started as one of them.
+    pub(super) fn rests_until(&self) -> Option<Instant> {
+        let started = self.started.filter(|_| self.is_further)?;
+        let took = started.saturating_duration_since(self.since).min(LONG_START);
+        started.checked_add(took * REST)
     }
 
     /// Takes all that is no word about the login: that the process has begun, and questions, which are
@@ -94,12 +107,12 @@ impl Startup {
 
     /// Takes the word that the process has begun; false when it says something else, or nothing.
     fn take_started(&mut self) -> bool {
-        if self.started {
+        if self.started.is_some() {
             return false;
         }
-        self.started =
-            self.take(|message: &[u8; STARTED.len()]| (message == STARTED).then_some(())).is_some();
-        self.started
+        let said = self.take(|message: &[u8; STARTED.len()]| (message == STARTED).then_some(())).is_some();
+        self.started = said.then(Instant::now);
+        said
     }
 
     /// Gives the session what the ticket is worth that its client has shown; false when it wants something
@@ -187,7 +200,8 @@ mod tests {
             deadline: None,
             expected: false,
             since: Instant::now(),
-            started: false,
+            is_further: false,
+            started: None,
             handed_over: 0,
         };
         (startup, theirs)
@@ -203,13 +217,25 @@ mod tests {
         theirs.write_all(AUTHENTICATED).unwrap();
         drop(theirs);
         assert!(startup.take_started());
-        assert_eq!(startup.begun_by(), None);
+        assert_eq!((startup.begun_by(), startup.rests_until()), (None, None));
         // The next message stays in the socket and is not reported as a start.
         assert!(!startup.take_started());
         assert_eq!(
             super::super::session_messages::first_byte(&startup.control),
             AUTHENTICATED.first().copied()
         );
+    }
+
+    #[test]
+    fn further_connections_rest_for_as_long_as_their_start_took() {
+        let (mut startup, _theirs) = startup();
+        startup.is_further = true;
+        assert_eq!(startup.rests_until(), None);
+        let took = Duration::from_millis(5);
+        startup.started = Some(startup.since + took);
+        assert_eq!(startup.rests_until(), Some(startup.since + took + took * REST));
+        startup.started = Some(startup.since + LONG_START * 9);
+        assert_eq!(startup.rests_until(), Some(startup.since + LONG_START * 9 + LONG_START * REST));
     }
 
     #[test]
