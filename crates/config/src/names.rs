@@ -1,6 +1,8 @@
 //! File names of host keys, and checks of host and user names: `ProxyCommand`, `Match exec` and others pass
 //! them to a shell.
 
+use std::borrow::Cow;
+
 /// OpenSSH's host key files, in the order in which sshd looks for them.
 pub const HOST_KEY_FILES: [&str; 4] = [
     "/etc/ssh/ssh_host_rsa_key",
@@ -14,6 +16,11 @@ pub const BAD_HOST: &str = "hostname contains invalid characters";
 
 /// Error message for a user that [`user_is_safe`] refuses.
 pub const BAD_USER: &str = "remote username contains invalid characters";
+
+/// The host as it stands before a colon and a port or path: an IPv6 address in brackets.
+pub fn bracketed(host: &str) -> Cow<'_, str> {
+    if host.contains(':') { Cow::Owned(format!("[{host}]")) } else { Cow::Borrowed(host) }
+}
 
 /// Returns whether a shell or program cannot mistake the host name for an option or for shell syntax.
 pub fn host_is_safe(host: &str) -> bool {

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use lh_client::destination::{DestinationError, check_host, check_user, parse_uri_with_path};
+use lh_config::names::bracketed;
 
 /// A host as given on the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -24,8 +25,7 @@ impl Host {
             word.extend_from_slice(user.as_bytes());
             word.push(b'@');
         }
-        let bracketed = if self.name.contains(':') { format!("[{}]", self.name) } else { self.name.clone() };
-        word.extend_from_slice(bracketed.as_bytes());
+        word.extend_from_slice(bracketed(&self.name).as_bytes());
         word.push(b':');
         word.extend_from_slice(if path.is_empty() { b"." } else { path });
         OsString::from_vec(word)

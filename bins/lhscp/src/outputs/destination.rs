@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
+use lh_config::names::bracketed;
 use lh_ssh_transfer::place::{Place, bytes};
 
 /// Returns the directory that the manifest's paths begin at, as a command line names it. `alone`: the target
@@ -29,8 +30,7 @@ pub(super) fn destination(target: &Place, port: Option<u16>, alone: bool) -> Vec
             None => bytes(&host.spelled(&directory(path))),
             Some(port) => {
                 let user = host.user.as_deref().map_or_else(String::new, |user| format!("{user}@"));
-                let name =
-                    if host.name.contains(':') { format!("[{}]", host.name) } else { host.name.clone() };
+                let name = bracketed(&host.name);
                 let mut uri = format!("scp://{user}{name}:{port}/").into_bytes();
                 for &byte in &directory(path) {
                     match byte {

@@ -8,6 +8,7 @@ use crate::environment::{Account, Environment};
 use crate::error::ConfigError;
 use crate::expand_error::ExpandError;
 use crate::forward::Endpoint;
+use crate::names::bracketed;
 use crate::note::Note;
 use crate::special::ForwardAgent;
 use crate::token::{Tokens, expand_environment, expand_tilde};
@@ -115,7 +116,7 @@ impl std::fmt::Display for JumpHost {
         if let Some(user) = &self.user {
             write!(f, "{user}@")?;
         }
-        if self.host.contains(':') { write!(f, "[{}]", self.host) } else { f.write_str(&self.host) }?;
+        f.write_str(&bracketed(&self.host))?;
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
 }

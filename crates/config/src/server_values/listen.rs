@@ -3,6 +3,7 @@
 use crate::cidr;
 use crate::forward::parse_port;
 use crate::line::Arguments;
+use crate::names::bracketed;
 use crate::table::Value;
 use crate::value_error::{Syntax, ValueError};
 
@@ -119,8 +120,7 @@ impl Value for ListenAddresses {
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         for address in &self.0 {
-            let host =
-                if address.host.contains(':') { format!("[{}]", address.host) } else { address.host.clone() };
+            let host = bracketed(&address.host);
             let port = address.port.map_or(String::new(), |p| format!(":{p}"));
             out.push(format!("{name} {host}{port}"));
         }

@@ -2,6 +2,7 @@
 
 use crate::forward::parse_port;
 use crate::line::Arguments;
+use crate::names::bracketed;
 use crate::table::Value;
 use crate::units::parse_fractional_time;
 use crate::value_error::{Part, Syntax, ValueError};
@@ -147,8 +148,7 @@ impl Value for PermitForward {
                 let word = |(host, port): &(Option<String>, Option<u16>)| {
                     let port = port.map_or("*".to_string(), |p| p.to_string());
                     match host {
-                        Some(host) if host.contains(':') => format!("[{host}]:{port}"),
-                        Some(host) => format!("{host}:{port}"),
+                        Some(host) => format!("{}:{port}", bracketed(host)),
                         None => format!("*:{port}"),
                     }
                 };

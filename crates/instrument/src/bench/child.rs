@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use lh_config::names::bracketed;
+
 use super::client::Client;
 use super::keeper::{FILE_LEN, FILES, MANY};
 use super::process::{Guard, children_cpu, finish, kill, no_pipes, piped, spawn, waiting};
@@ -276,11 +278,15 @@ impl Bench<'_> {
     }
 
     /// Copies the directory of small files.
-    pub(super) fn copy_files(&self, program: &Path, from: &str, to: &str) -> Result<Vec<Figure>, Fault> {
-        let is_up = to.starts_with(&self.plan.destination);
+    pub(super) fn copy_files(
+        &self,
+        program: &Path,
+        direction: Direction,
+        from: &str,
+        to: &str,
+    ) -> Result<Vec<Figure>, Fault> {
         let (wall, _) = self.copy(program, &["-q", "-r"], from, to, &[])?;
-        let column = if is_up { Direction::Up } else { Direction::Down }.column();
-        Ok(vec![(column, Unit::FilesPerSecond, FILES as f64 / wall)])
+        Ok(vec![(direction.column(), Unit::FilesPerSecond, FILES as f64 / wall)])
     }
 
     pub(super) fn list(&self, program: &Path) -> Result<Vec<Figure>, Fault> {
@@ -329,7 +335,7 @@ fn moved(rate: &'static str, cpu_column: &'static str, bytes: f64, wall: f64, cp
 
 /// The path at this host, as `scp` takes it: without brackets, an IPv6 address ends at its first colon.
 fn at_host(host: &str, path: &str) -> String {
-    if host.contains(':') { format!("[{host}]:{path}") } else { format!("{host}:{path}") }
+    format!("{}:{path}", bracketed(host))
 }
 
 #[cfg(test)]

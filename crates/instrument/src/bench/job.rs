@@ -113,11 +113,12 @@ impl Job {
             (Self::FileUp, Some(scp), _) => bench.copy_file(scp, Direction::Up, &[]),
             (Self::FileDown, Some(scp), _) => bench.copy_file(scp, Direction::Down, &[]),
             (Self::FilesUp, Some(scp), _) => {
-                bench.copy_files(scp, &bench.local("small"), &bench.remote(&format!("small-{}", client.name)))
+                let to = bench.remote(&format!("small-{}", client.name));
+                bench.copy_files(scp, Direction::Up, &bench.local("small"), &to)
             }
             (Self::FilesDown, Some(scp), _) => {
                 let back = bench.local(&format!("back-{}", bench.serial()));
-                bench.copy_files(scp, &bench.remote(KEPT), &back)
+                bench.copy_files(scp, Direction::Down, &bench.remote(KEPT), &back)
             }
             (Self::List, _, Some(sftp)) => bench.list(sftp),
             _ if self.is_possible(client) => self.run_ssh(client, bench),
