@@ -227,10 +227,10 @@ impl Listener {
             exporter::count(&mut self.exporter, |seen| seen.throttled += 1);
             return;
         }
-        let lowered = if expected { None } else { self.lowered(address) };
         let block = block_of(&self.launch.hand_over, address);
         let is_known = expected || self.admission.is_known(block, Instant::now());
-        let is_further = !is_known && self.admission.held(block) > 0;
+        let held = self.admission.held(block);
+        let lowered = if is_known { None } else { self.lowered(held) };
         match self.start_session(socket, client, lowered) {
             Ok((control, pid)) => {
                 if !expected {
@@ -258,7 +258,7 @@ impl Listener {
                     deadline,
                     expected,
                     since: Instant::now(),
-                    is_further,
+                    is_further: !is_known && held > 0,
                     started: None,
                     handed_over: 0,
                 };
@@ -272,14 +272,11 @@ impl Listener {
         }
     }
 
-    /// Returns the priority of a connection until the login. `None` is the listener's own: the source is
-    /// known, or this is its only unauthenticated connection and there are few in all.
-    fn lowered(&self, address: IpAddr) -> Option<Lowered> {
-        let source = block_of(&self.launch.hand_over, address);
-        let held = self.admission.held(source);
+    /// Returns the priority, until the login, of a connection of an unknown source that has `held` other
+    /// unauthenticated ones. `None` is the listener's own: this is the only one, and there are few in all.
+    fn lowered(&self, held: usize) -> Option<Lowered> {
         let begin = self.launch.hand_over.config.max_startups.value.begin as usize;
-        let is_welcome = (held == 0 && !priority::are_many(self.admission.waiting(), begin))
-            || self.admission.is_known(source, Instant::now());
+        let is_welcome = held == 0 && !priority::are_many(self.admission.waiting(), begin);
         if is_welcome { None } else { priority::own().map(|own| Lowered::new(own, held)) }
     }
 
