@@ -4,7 +4,6 @@
 //! most of their time in the file system: the uploads of small files alone took 27 s of CPU time and minutes,
 //! in memory 5 s. What a disk does to data is left to the steps `faults`, `cuts`, `nightly` and `packages`.
 
-use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -22,10 +21,7 @@ impl Memory {
     /// Mounts one; `None` where that is not possible or memory is short. Only to be called in a mount
     /// namespace that ends with this process.
     pub(crate) fn mounted() -> Option<Self> {
-        let available = available(&fs::read_to_string("/proc/meminfo").ok()?)?;
-        if available < NEEDED {
-            return None;
-        }
+        lh_sys::memory::available().filter(|available| *available >= NEEDED)?;
         // A short name: the path of a socket has at most 107 bytes.
         let directory = tempfile::Builder::new().prefix("lh").rand_bytes(4).tempdir_in("/tmp").ok()?;
         let mut mount = Command::new("mount");
@@ -42,23 +38,5 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // Lazily: a server that a failed test left behind may have files open. The namespace ends anyway.
         let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
-
-/// Returns the available memory, bytes, from the text of `/proc/meminfo`.
-fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn available_memory_is_read() {
-        let text = "MemTotal:       24553364 kB\nMemFree: 1 kB\nMemAvailable:   12582912 kB\n";
-        assert_eq!(available(text), Some(NEEDED));
-        assert_eq!(available("MemTotal: 1 kB\n"), None);
     }
 }
