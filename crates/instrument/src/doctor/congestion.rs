@@ -178,14 +178,14 @@ pub(super) fn choice_of(judged: &JudgedDirection<'_>, other: &str) -> String {
     let file = if judged.direction == Direction::Up { "ssh_config" } else { "lhsshd's sshd_config" };
     let may_choose =
         judged.direction == Direction::Down || judged.facts.systems.here.permits_congestion_control(other);
-    let program = if may_choose { format!("; or TcpCongestion {other} in {file}") } else { String::new() };
+    let program = may_choose.then(|| format!("or TcpCongestion {other} in {file}"));
     let route = system.text("route").filter(|route| route.contains(" congctl "));
     let is_locked = matches!(judged.other_control(), Some(OtherControl::Overruled { .. }))
         || route.is_some_and(|route| route.contains(" congctl lock "));
     if route.is_none() && !is_locked {
         let is_there = other != "bbr" || system.has_congestion_control(other);
         let load = if is_there { "" } else { "modprobe tcp_bbr; " };
-        let program = program.strip_prefix("; ").map_or_else(String::new, |or| format!(" ({or})"));
+        let program = program.map_or_else(String::new, |program| format!(" ({program})"));
         return format!("on {end}: {load}sysctl -w net.ipv4.tcp_congestion_control={other}{program}");
     }
     let (choice, why) = if is_locked {
@@ -194,6 +194,7 @@ pub(super) fn choice_of(judged: &JudgedDirection<'_>, other: &str) -> String {
             "a congctl lock, which overrules the sysctl and TcpCongestion".to_owned(),
         )
     } else {
+        let program = program.map_or_else(String::new, |program| format!("; {program}"));
         (format!("congctl {other}"), format!("a congctl, which overrules the sysctl{program}"))
     };
     let command = system.route_command("congctl", &choice);

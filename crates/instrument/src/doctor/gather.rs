@@ -171,12 +171,7 @@ fn at_rest<I: Instruments>(
     judged.judge(&mut suspicious);
     let is_in_doubt = !suspicious.is_empty() || judged.may_lose_first_packets();
     if is_in_doubt && facts.logins.seconds() < LONG_LOGINS {
-        instruments.begin_step("a third login");
-        let mut third = instruments.prepare(Place::Server, &PLAIN, true);
-        match instruments.login(&mut third) {
-            Ok(login) => _ = add_login(&mut facts.logins, login),
-            Err(failure) => facts.run.missing.push(format!("a third login: {}", words(&failure))),
-        }
+        another_login(instruments, facts, "a third");
     }
     // What a busy machine adds to some logins is told from a short delay of each.
     while logins::may_be_noticed(&facts.logins, facts.round_trip())
@@ -184,14 +179,8 @@ fn at_rest<I: Instruments>(
         && facts.logins.seconds() < LONG_LOGINS
     {
         let number = if facts.logins.timed.len() == 2 { "a third" } else { "a fourth" };
-        instruments.begin_step(&format!("{number} login"));
-        let mut another = instruments.prepare(Place::Server, &PLAIN, true);
-        match instruments.login(&mut another) {
-            Ok(login) => _ = add_login(&mut facts.logins, login),
-            Err(failure) => {
-                facts.run.missing.push(format!("{number} login: {}", words(&failure)));
-                break;
-            }
+        if !another_login(instruments, facts, number) {
+            break;
         }
     }
     if let Some(key) = agent_key.filter(|_| logins::may_be_signing(&facts.logins, facts.round_trip())) {
@@ -217,6 +206,19 @@ fn at_rest<I: Instruments>(
 }
 
 /// Adds a login; returns what the log says of the agent's key that it used.
+/// Logs in once more. Returns false where that is not accepted, which leaves the diagnosis with those before.
+fn another_login<I: Instruments>(instruments: &mut I, facts: &mut Facts, number: &str) -> bool {
+    instruments.begin_step(&format!("{number} login"));
+    let mut another = instruments.prepare(Place::Server, &PLAIN, true);
+    let login = instruments.login(&mut another);
+    let is_accepted = login.is_ok();
+    match login {
+        Ok(login) => _ = add_login(&mut facts.logins, login),
+        Err(failure) => facts.run.missing.push(format!("{number} login: {}", words(&failure))),
+    }
+    is_accepted
+}
+
 fn add_login(logins: &mut Logins, login: Login) -> Option<String> {
     logins.timed.push(login.stages);
     logins.offers = logins.offers.max(login.offers);
