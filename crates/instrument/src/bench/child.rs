@@ -183,7 +183,7 @@ impl Bench<'_> {
         let sftp = client.sftp.as_deref().ok_or_else(no_sftp)?;
         let batch = self.batch("pwd\n")?;
         let mut command = self.command_with(sftp, keywords);
-        self.timed(command.arg("-b").arg(&batch).arg(&self.plan.destination))
+        self.timed(command.arg("-b").arg(&batch).arg(&*bracketed(&self.plan.destination)))
     }
 
     /// A file with commands for `sftp -b`.
@@ -292,7 +292,8 @@ impl Bench<'_> {
     pub(super) fn list(&self, program: &Path) -> Result<Vec<Figure>, Fault> {
         let batch = self.batch(&format!("ls -1 \"{}/many/\"*7.dat\n", self.there))?;
         let mut command = self.command(program);
-        command.arg("-b").arg(&batch).arg(&self.plan.destination).stdout(Stdio::piped());
+        // Like `scp`, `sftp` ends an address at its first colon.
+        command.arg("-b").arg(&batch).arg(&*bracketed(&self.plan.destination)).stdout(Stdio::piped());
         let begun = Instant::now();
         let child = spawn(&mut command)?;
         let guard = Guard::new(&child, self.limit());
